@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.field_paths import making
@@ -40,7 +40,7 @@ class Airframe(vehicle.Airframe):
         made._unloaded = airframe._unloaded
         return made
 
-    def changed(self, **fields: Any) -> Airframe:
+    def changed(self, **fields: object) -> Airframe:
         """A copy with other figures: ``iris.changed(mass=1.8, rotor_model={"thrust_c2": 9e-6})``.
 
         A mapping changes the fields it names and keeps the others; any other value replaces the field.
@@ -85,7 +85,7 @@ class Airframe(vehicle.Airframe):
             changes["rotor_model"] = self.rotor_model  # a class that is in no file stays
         return type(self).of(made.model_copy(update=changes).loaded())
 
-    def with_rotor_law(self, law: type[RotorLaw], **options: Any) -> Airframe:
+    def with_rotor_law(self, law: type[RotorLaw], **options: object) -> Airframe:
         """A copy whose rotors, of the same radius and inertia, follow a law of your own.
 
         Args:
@@ -101,7 +101,7 @@ class Airframe(vehicle.Airframe):
         return made
 
     def with_sensor(
-        self, sensor: type[CustomSensor], *, rate: float, instance: int = 0, **options: Any
+        self, sensor: type[CustomSensor], *, rate: float, instance: int = 0, **options: object
     ) -> Airframe:
         """A copy that carries one more custom sensor.
 
@@ -144,9 +144,10 @@ def airframes_of(choices: AirframeChoice | Sequence[AirframeChoice]) -> list[veh
     Raises:
         UserError: as ``airframe_of``.
     """
-    given: Any = choices
-    one = isinstance(given, str | Path | vehicle.Airframe) or not isinstance(given, Iterable)
-    listed = [given] if one else list(given)
+    if isinstance(choices, str | Path | vehicle.Airframe) or not isinstance(choices, Iterable):
+        listed: list[AirframeChoice] = [choices]
+    else:
+        listed = list(choices)
     read = {choice: airframe_of(choice) for choice in {c for c in listed if isinstance(c, str | Path)}}
     return [read[choice] if isinstance(choice, str | Path) else airframe_of(choice) for choice in listed]
 
@@ -165,8 +166,8 @@ def _merged(data: ReadJson, changes: ReadJson) -> JsonObject:
 
 def _same(path: str, before: ReadJson, after: ReadJson) -> bool:
     """Whether a figure that is a field of a field is the same in both; others count as changed."""
-    a: Any = before
-    b: Any = after
+    a: object = before
+    b: object = after
     for name in path.split("."):
         if not isinstance(a, Mapping) or not isinstance(b, Mapping) or name not in a or name not in b:
             return False

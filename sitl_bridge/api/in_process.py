@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord, run_in_memory
@@ -54,11 +53,11 @@ class FleetPool:
     """Makes fleets, and resets those whose flight is over instead of building new ones."""
 
     def __init__(self) -> None:
-        self._idle: list[tuple[tuple[Any, ...], StackFleet]] = []
+        self._idle: list[tuple[tuple[object, ...], StackFleet]] = []
 
     def take(
         self, settings: FlightSettings, members: Sequence[StackVehicle]
-    ) -> tuple[tuple[Any, ...], StackFleet]:
+    ) -> tuple[tuple[object, ...], StackFleet]:
         """A fleet at the start of its flight, and the key under which it is given back.
 
         Raises:
@@ -78,7 +77,7 @@ class FleetPool:
                 return one
         return key, StackFleet(settings.make_world(), members, seed=settings.seed, proximity=proximity)
 
-    def give_back(self, key: tuple[Any, ...], fleet: StackFleet) -> None:
+    def give_back(self, key: tuple[object, ...], fleet: StackFleet) -> None:
         """Keep a fleet for the next flight."""
         self._idle.append((key, fleet))
         del self._idle[:-KEPT]

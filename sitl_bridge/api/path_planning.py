@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +30,13 @@ ROUNDING = 2.0
 """m that a trajectory may be away from the straight lines between waypoints."""
 _DIVISIONS = 5
 """Times that legs with too little clearance are halved before the vehicle stops at every waypoint."""
+
+
+class Limits(TypedDict):
+    """Largest values of a motion: m/s and m/s^2."""
+
+    speed: float
+    acceleration: float
 
 
 @dataclass(frozen=True)
@@ -114,10 +122,11 @@ def plan_path(
     obstacles = _obstacles(world, map, unknown_is_free)
     planner = PathPlanner(obstacles, radius + margin, bounds=bounds, cell=cell)
     waypoints = _waypoints(planner, start, goal, method, seed)
-    limits = {"speed": speed, "acceleration": acceleration}
     stretch = np.array([1.0, 1.0, max(1.0, speed / vertical_speed)])
     least = radius + 0.5 * margin
-    trajectory, clearance = flyable_trajectory(planner, waypoints, least, stretch, **limits)
+    trajectory, clearance = flyable_trajectory(
+        planner, waypoints, least, stretch, speed=speed, acceleration=acceleration
+    )
     return PlannedPath(waypoints, trajectory, clearance)
 
 
@@ -169,7 +178,7 @@ def _obstacles(world: WorldChoice, map: OccupancyMap | None, unknown_is_free: bo
 
 
 def flyable_trajectory(
-    planner: PathPlanner, waypoints: Floats, least: float, stretch: Floats, **limits: Any
+    planner: PathPlanner, waypoints: Floats, least: float, stretch: Floats, **limits: Unpack[Limits]
 ) -> tuple[Trajectory, float]:
     """Return a trajectory through waypoints that keeps a clearance, and its least clearance.
 
@@ -181,7 +190,7 @@ def flyable_trajectory(
         UserError: where neither keeps the clearance and the bounds.
     """
     holds = [0.0, *[0.1] * (len(waypoints) - 2), 0.0]
-    straight = _through(waypoints, stretch, holds=holds, **limits)
+    straight = _through(waypoints, stretch, holds, **limits)
     points = waypoints
     for _ in range(_DIVISIONS + 1):
         path = _through(points, stretch, **limits)
@@ -201,9 +210,11 @@ def flyable_trajectory(
     return straight, float(clearance.min())
 
 
-def _through(points: Floats, stretch: Floats, **limits: Any) -> Trajectory:
+def _through(
+    points: Floats, stretch: Floats, holds: Sequence[float] | None = None, **limits: Unpack[Limits]
+) -> Trajectory:
     """Return the trajectory through waypoints whose motion, times ``stretch`` (3,), keeps the limits."""
-    path = path_through(points * stretch, **limits)
+    path = path_through(points * stretch, holds=holds, **limits)
     return Trajectory(
         path.time, path.position / stretch, path.velocity / stretch, path.acceleration / stretch, path.yaw
     )

@@ -23,7 +23,7 @@ from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.vehicle_arrays import checked_parameters, checked_seed, checked_speed, placed
 from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.api.was_attribute import was_attribute
-from sitl_bridge.api.world_choice import World, WorldChoice, world_of
+from sitl_bridge.api.world_choice import WindChoice, World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.json_data import ReadJson
@@ -176,7 +176,7 @@ class Flight(Vehicles):
         found = events_of([{"at": 0.0, **event}], self._settings)[0] if isinstance(event, Mapping) else event
         return RunningFault(self._stacks, found)
 
-    def set_wind(self, wind: Any) -> None:
+    def set_wind(self, wind: WindChoice) -> None:
         """Let another wind blow from now on.
 
         Args:
@@ -451,7 +451,7 @@ def events_of(
     """
     events: list[Any] = []
     faults = []
-    listed: Sequence[Any] = given
+    listed: Sequence[object] = given
     for i, event in enumerate(listed):
         if isinstance(event, ScheduledEvent):
             events.append(event)

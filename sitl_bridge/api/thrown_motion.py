@@ -5,13 +5,16 @@ Its sensors feel them, so that the estimator of any flight stack follows: nothin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.simulation.simulation import Simulation
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 
 class Throw:
@@ -37,8 +40,8 @@ class Throw:
     ) -> None:
         from scipy.spatial.transform import Rotation  # takes time that other programs save
 
-        self._rotation: Any = Rotation
-        self._state: Any = simulation.states[vehicle]
+        self._rotation = Rotation
+        self._state: np.void = simulation.states[vehicle]
         record = simulation.vehicles[vehicle]
         self._mass, self._inertia = float(record["mass"]), np.array(record["inertia"])
         self._step = simulation.step * 1e-6
@@ -47,7 +50,7 @@ class Throw:
         self._others = np.zeros((2, 3))
         """Accelerations by what else acts: m/s^2 NED and rad/s^2 body."""
 
-    def _turned(self, attitude: ArrayLike) -> Any:
+    def _turned(self, attitude: ArrayLike) -> Rotation:
         w, x, y, z = np.asarray(attitude, dtype=np.float64)
         return self._rotation.from_quat((x, y, z, w))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,8 @@ from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.plan_flight import fly_plans
 from sitl_bridge.session.stacks import CENTRED, FlightStacks, Message, Target
+
+T = TypeVar("T")
 
 Which: TypeAlias = int | str | slice | Sequence[int | str] | AnyArray
 """Vehicles: a number or a name; a slice, several of them, or (n,) True and False."""
@@ -139,7 +141,7 @@ class Vehicles(VehicleArrays):
         """The rows of the chosen vehicles, copied; of one vehicle without the vehicle axis."""
         return rows[self._numbers[0]].copy() if self._alone else rows[self._numbers]
 
-    def _each(self, value: Callable[[int], Any], together: Callable[[list[Any]], Any]) -> Any:
+    def _each(self, value: Callable[[int], T], together: Callable[[list[T]], object]) -> Any:
         """A value of the only vehicle, or of each."""
         found = [value(i) for i in self._numbers]
         return found[0] if self._alone else together(found)
@@ -238,7 +240,7 @@ class Vehicles(VehicleArrays):
         """Let ``count`` steps of 4 ms pass."""
         self._commands.advance(count)
 
-    def run_until(self, condition: Callable[[Self], Any], limit: float = 60.0) -> None:
+    def run_until(self, condition: Callable[[Self], ArrayLike], limit: float = 60.0) -> None:
         """Let simulated time pass until a condition holds, looked at every 48 ms.
 
         Args:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import making
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world import world as core
 from sitl_bridge.core.world.custom_wind import Velocity, WindField
 from sitl_bridge.core.world.scene_specification import SceneObject, SceneSpecification
@@ -47,9 +48,9 @@ class World:
         *,
         origin: tuple[float, float, float] | None = None,
         scene: SceneChoice = None,
-        **figures: Any,
+        **figures: object,
     ) -> None:
-        fields = dict(figures)
+        fields: JsonObject = dict(figures)
         if isinstance(scene, str | Path):
             found = load_world(Path(scene))
             fields = {name: getattr(found, name) for name in found.model_fields_set} | fields
@@ -101,7 +102,7 @@ def _scene(scene: SceneSpecification | Sequence[SceneObject]) -> SceneSpecificat
     return SceneSpecification.model_validate({"objects": tuple(scene)})
 
 
-def _wind(wind: WindChoice) -> Any:
+def _wind(wind: WindChoice) -> object:
     if isinstance(wind, str):
         return parse_wind(wind)
     if isinstance(wind, Sequence):

@@ -13,7 +13,6 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -66,7 +65,7 @@ class LinkedStack:
         self.controls = np.zeros(16)
         self.pilot = Pilot(member, self.stacks, 0, self.controls, world, 0)
         self._client = lockstep_client.ClientArrays.of(self.controls)
-        self.peer: Any = self._client.peer[0]
+        self.peer: np.void = self._client.peer[0]
         self.peer["fd"] = -1
         self.peer["system_id"] = configuration.instance + 1
         self.peer["component_id"] = AUTOPILOT

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
@@ -17,7 +16,7 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays, StackVehicle, prepare_step
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
-from sitl_bridge.base.arrays import Bytes
+from sitl_bridge.base.arrays import AnyArray, Bytes
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.kernels.array_at import handles_of
@@ -133,7 +132,7 @@ class StackFleet(Closing):
         self.close()
         self.simulation.reset(seed)
         self.record(None)
-        arrays: list[Any] = [*self.stacks, *self._frames]
+        arrays: list[AnyArray] = [*self.stacks, *self._frames]
         fresh = [*self._fresh_stacks, *self._fresh_frames]
         for array, begun in zip(arrays, fresh, strict=True):
             array[:] = begun

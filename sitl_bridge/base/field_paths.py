@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -32,7 +32,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
-def models_at(model: type[BaseModel], data: Any, path: FieldPath) -> list[type[BaseModel]]:
+def models_at(model: type[BaseModel], data: object, path: FieldPath) -> list[type[BaseModel]]:
     """Models that are possible at a path of data, found along the path."""
     models = [model]
     for part in path:
@@ -43,7 +43,7 @@ def models_at(model: type[BaseModel], data: Any, path: FieldPath) -> list[type[B
     return models
 
 
-def field_names(model: type[BaseModel], data: Any, path: FieldPath) -> set[str]:
+def field_names(model: type[BaseModel], data: object, path: FieldPath) -> set[str]:
     """Field names that a mapping at a path of data may have."""
     models = models_at(model, data, path)
     for part in path:
@@ -53,11 +53,12 @@ def field_names(model: type[BaseModel], data: Any, path: FieldPath) -> set[str]:
     return {name for m in meant for name in _fields(m)}
 
 
-def _inside(data: Any, part: str | int) -> Any:
-    try:
+def _inside(data: object, part: str | int) -> object:
+    if isinstance(data, Mapping):
+        return data.get(part)
+    if isinstance(data, list | tuple) and isinstance(part, int) and part < len(data):
         return data[part]
-    except (KeyError, IndexError, TypeError):
-        return None
+    return None
 
 
 def _fields(model: type[BaseModel]) -> JsonObject:
@@ -65,13 +66,13 @@ def _fields(model: type[BaseModel]) -> JsonObject:
     return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
 
 
-def kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+def kinds(model: type[BaseModel]) -> tuple[str, ...]:
     """Possible values of a model's ``kind``."""
     annotation = _fields(model).get("kind")
     return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
+def _models(annotation: object) -> list[type[BaseModel]]:
     """Models within an annotation: of a union's members, of a sequence's elements."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 JsonObject: TypeAlias = dict[str, Any]
 ReadJson: TypeAlias = Mapping[str, Any]
 """A ``JsonObject``, or anything like it, that is only read."""
 
 
-def plain_values(value: Any) -> Any:
+@overload
+def plain_values(value: JsonObject) -> JsonObject: ...
+@overload
+def plain_values(value: object) -> object: ...
+def plain_values(value: object) -> object:
     """A value as JSON gives it back: what is not finite is None, and tuples are lists."""
     if isinstance(value, dict):
         return {key: plain_values(entry) for key, entry in value.items()}

@@ -9,12 +9,15 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Columns
 from sitl_bridge.base.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def make_directory(directory: Path) -> None:
@@ -42,7 +45,7 @@ def write_whole(path: Path, content: bytes | str) -> Path:
     return path
 
 
-def write_json(path: Path, data: Any) -> Path:
+def write_json(path: Path, data: object) -> Path:
     """Write plain data as a JSON file, whole or not at all; what is not plain as its text.
 
     Raises:
@@ -75,7 +78,7 @@ def whole_file(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_figure(path: Path, figure: Any) -> Path:
+def write_figure(path: Path, figure: Figure) -> Path:
     """Write a matplotlib figure as a PNG file, whole or not at all.
 
     Raises:

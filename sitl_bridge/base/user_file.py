@@ -9,7 +9,8 @@ import re
 import sys
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any, Self, TypeVar
+from types import ModuleType
+from typing import Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
@@ -67,10 +68,10 @@ class UserClass(BaseModel):
     file: Path = Field(description="Python file, relative to the file that names it")
     class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
     options: Options = Field(default_factory=dict, description="arguments of the class")
-    _class: type[Any] | None = PrivateAttr(None)
+    _class: type | None = PrivateAttr(None)
 
     @classmethod
-    def of_class(cls, found: type[Any], **fields: Any) -> Self:
+    def of_class(cls, found: type, **fields: object) -> Self:
         """The same for a class object, wherever it is defined.
 
         Raises:
@@ -92,7 +93,7 @@ class UserClass(BaseModel):
         """
         return self._class or load_class(self.file, self.class_name, base, what)
 
-    def make(self, base: type[T], what: str, **defaults: Any) -> T:
+    def make(self, base: type[T], what: str, **defaults: object) -> T:
         """An object of the class of ``find``.
 
         Args:
@@ -137,7 +138,7 @@ def load_class(file: Path, name: str, base: type[T], what: str) -> type[T]:
     return found
 
 
-def _module(file: Path, what: str) -> Any:
+def _module(file: Path, what: str) -> ModuleType:
     """The module of a file: the running program if it is that file, else the file, executed here.
 
     A script may use a class that it defines; executing the script for it would come here again, without end.
@@ -146,7 +147,7 @@ def _module(file: Path, what: str) -> Any:
         raise UserError(f"{file}: no such Python file for a {what}")
     read_bytes(file, MAX_PROGRAM_BYTES)
     main = sys.modules.get("__main__")
-    if _is_same_file(getattr(main, "__file__", None), file):
+    if main is not None and _is_same_file(getattr(main, "__file__", None), file):
         return main
     # Registered under a unique name, because dataclasses, for example, look up their module.
     digest = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]
@@ -188,7 +189,7 @@ def class_at(place: str) -> tuple[Path, str] | None:
     return (Path(match["file"]), match["name"]) if match else None
 
 
-def _source(found: type[Any]) -> Path | None:
+def _source(found: type) -> Path | None:
     """The Python file of a class; None of one that was typed in."""
     try:
         file = inspect.getsourcefile(found)
@@ -197,7 +198,7 @@ def _source(found: type[Any]) -> Path | None:
     return Path(file) if file is not None and exists(Path(file)) else None
 
 
-def place_of(found: type[Any], what: str) -> str:
+def place_of(found: type, what: str) -> str:
     """FILE.py:CLASS of a class, with which another process can load it.
 
     Raises:

@@ -50,7 +50,7 @@ class _Loader(yaml.SafeLoader):
     composed = 0
     depth = 0
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.composed += 1
         self.depth += 1
         if self.composed > MAX_NODES or self.depth > MAX_DEPTH + 1:
@@ -121,7 +121,7 @@ class _Reader:
         self.faults: list[Fault] = []
         self.nodes = 0
 
-    def read(self, node: yaml.Node, path: FieldPath) -> Any:
+    def read(self, node: yaml.Node, path: FieldPath) -> object:
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > MAX_NODES or len(path) > MAX_DEPTH:
@@ -151,7 +151,7 @@ class _Reader:
                 data[key] = self.read(value_node, (*path, key))
         return data
 
-    def _scalar(self, node: yaml.ScalarNode, path: FieldPath, line: int) -> Any:
+    def _scalar(self, node: yaml.ScalarNode, path: FieldPath, line: int) -> object:
         text = str(node.value)
         if not _is_text(text):
             message = "contains characters that are not text"
@@ -170,7 +170,7 @@ class _Reader:
         return None
 
 
-def _value(tag: str, text: str) -> Any:
+def _value(tag: str, text: str) -> object:
     """Value of a scalar."""
     if tag == _NULL:
         return None
@@ -356,7 +356,7 @@ def _fault(model: type[BaseModel], item: Any, document: Document) -> Fault:
     return Fault(document.line(where), where, message)
 
 
-def _kind_fault(models: Iterable[type[BaseModel]], value: Any) -> str:
+def _kind_fault(models: Iterable[type[BaseModel]], value: object) -> str:
     """Message about the ``kind`` of a mapping, which selects its model."""
     known = sorted({str(kind) for model in models for kind in kinds(model)})
     choice = ", ".join(known)

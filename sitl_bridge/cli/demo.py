@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -34,7 +34,7 @@ def demo(
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(fly)
-    command: Any = typer.main.get_command(app)
+    command = typer.main.get_command(app)
     try:
         command.main([MISSION, *DEFAULTS, *(options or ())], prog_name="sitl-bridge demo")
     except SystemExit as ended:

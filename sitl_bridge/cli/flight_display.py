@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -133,7 +132,7 @@ def show(
     title = headline(
         f"{flown} with {outcome.airframe}, {outcome.flight_stack}", verdict_text(verdict), console.width
     )
-    parts: list[Any] = [_figures(outcome, record), *verdict_lines(verdict)]
+    parts: list[RenderableType] = [_figures(outcome, record), *verdict_lines(verdict)]
     warnings = warnings_of(record, messages)
     if warnings:
         parts.append(Text(f"{outcome.flight_stack[0].upper()}{outcome.flight_stack[1:]} warned", "bold"))

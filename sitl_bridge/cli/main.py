@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
@@ -74,11 +74,12 @@ def module(name: str) -> str:
     return f"sitl_bridge.cli.{function(name)}"
 
 
-def _entry(name: str, requested: bool) -> Any:
+def _entry(name: str, requested: bool) -> Callable[..., object]:
     """The function or group of a requested command, else a placeholder for the list of commands."""
     if not requested:
         return lambda: None
-    return getattr(importlib.import_module(module(name)), function(name))
+    entry: Callable[..., object] = getattr(importlib.import_module(module(name)), function(name))
+    return entry
 
 
 def _help(entry: Callable[..., object]) -> str:

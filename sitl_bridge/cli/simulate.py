@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.text import Text
@@ -133,7 +133,7 @@ def _limits(loaded: list[LoadedScenario], on: On) -> dict[str, float | None]:
 
 
 def _describe(
-    run: RunDirectory, loaded: list[LoadedScenario], on: On, airframes: list[Airframe], **facts: Any
+    run: RunDirectory, loaded: list[LoadedScenario], on: On, airframes: list[Airframe], **facts: object
 ) -> None:
     """Write run.json; ``facts`` go before what the scenario tells."""
     scenario = loaded[0]

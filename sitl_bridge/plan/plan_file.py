@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import FieldPath
@@ -129,7 +129,7 @@ def parse_plan(text: str, source: str = "plan", *, fence: bool | None = False) -
     return plan
 
 
-def is_fence_alone(data: Any) -> bool:
+def is_fence_alone(data: object) -> bool:
     """Whether a plan has a geofence and no mission."""
     if not isinstance(data, dict):
         return False
@@ -210,7 +210,7 @@ class _Reader:
         self.fault(where, f"must be an object, not {_show(value)}")
         return {}
 
-    def sequence(self, where: str, value: object) -> list[Any]:
+    def sequence(self, where: str, value: object) -> list[object]:
         if isinstance(value, list):
             return value
         self.fault(where, f"must be a list, not {_show(value)}")
@@ -262,7 +262,7 @@ class _Reader:
 
     # ---------------------------------------------------------------- the file
 
-    def top(self, data: Any) -> JsonObject:
+    def top(self, data: object) -> JsonObject:
         """The file as a plan's; empty after a fault."""
         top = self.table("the file", data)
         if not top:
@@ -275,7 +275,7 @@ class _Reader:
             self.fault("version", f"must be 1, not {_show(top.get('version'))}; {SAVE_AGAIN}")
         return top
 
-    def fence_alone(self, data: Any) -> Plan | None:
+    def fence_alone(self, data: object) -> Plan | None:
         """Geofence and rally points, without what is to be flown."""
         top = self.top(data)
         circles, polygons = self.fence(top.get("geoFence"))
@@ -289,7 +289,7 @@ class _Reader:
         self.check_fence(plan)
         return plan
 
-    def plan(self, data: Any) -> Plan | None:
+    def plan(self, data: object) -> Plan | None:
         top = self.top(data)
         if not top:
             return None

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes, Columns, Ints
 from sitl_bridge.base.kernels.compiled import compiled
+
+if TYPE_CHECKING:
+    from pyulog import ULog
 
 HEADER = 16
 """Bytes of a file before its first message."""
@@ -138,7 +141,7 @@ class UlogSamples:
         found = {int(k): places[begins[k] : begins[k] + counts[k]] for k in np.flatnonzero(begins >= 0)}
         return cls(data, found, rest[:used].tobytes())
 
-    def columns(self, first: Any, kept: Sequence[str]) -> Columns:
+    def columns(self, first: ULog.Data, kept: Sequence[str]) -> Columns:
         """The fields of a topic.
 
         Args:

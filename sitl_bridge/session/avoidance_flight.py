@@ -203,4 +203,4 @@ def summary(flight: Flight) -> JsonObject:
         "tick_mean_ms": float(1e3 * np.diff(flight.time).mean()),
         "tick_longest_ms": float(1e3 * np.diff(flight.time).max()),
     }
-    return dict(plain_values(found))
+    return plain_values(found)

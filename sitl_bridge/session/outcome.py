@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.formation import add_truth
@@ -14,6 +15,7 @@ from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_su
 from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair
 from sitl_bridge.analysis.evaluation.verdict import FAILED, Verdict
 from sitl_bridge.analysis.evaluation.verdict import conclude as judge_at_end
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson, plain_values
@@ -34,7 +36,7 @@ class FlightOutcome:
     verdict: Verdict  # on the flight
     # outcome of each vehicle, with the figures of its log if there is one
     vehicles: tuple[tuple[Outcome, FlightRecord | None], ...]
-    collisions: Any  # (k,) COLLISION between vehicles
+    collisions: Records  # (k,) COLLISION between vehicles
     collision_count: int  # their total number
     # the closest pair in the air; None if two vehicles were never in the air together
     closest: ClosestPair | None
@@ -135,7 +137,7 @@ def closest_values(near: ClosestPair, names: tuple[str, ...]) -> JsonObject:
     return {"distance_m": near.distance, "time_s": near.time, "vehicles": vehicles}
 
 
-def collision_values(row: Any, names: tuple[str, ...]) -> JsonObject:
+def collision_values(row: np.void, names: tuple[str, ...]) -> JsonObject:
     """A COLLISION as plain values."""
     parts = ["body" if part == 0 else f"rotor {part}" for part in row["part"].tolist()]
     return {

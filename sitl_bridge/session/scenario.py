@@ -19,6 +19,7 @@ from pydantic import BaseModel, Discriminator, Field, Tag
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, faults_of
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import exists, is_file
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.quantities import STRICT, Positive, Seed
 from sitl_bridge.base.yaml_file import Document, placed, read, validate
 from sitl_bridge.core.dynamics.proximity import Proximity
@@ -145,7 +146,7 @@ class Scenario(BaseModel):
     )
 
     @classmethod
-    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+    def faults_between(cls, data: ReadJson) -> list[tuple[FieldPath, str]]:
         """Faults between fields: no mission, two missions for the same vehicles, or sections without use."""
         vehicles = data.get("vehicles")
         groups = [v for v in vehicles if isinstance(v, dict)] if isinstance(vehicles, list) else []
@@ -179,7 +180,7 @@ class Scenario(BaseModel):
 
 
 def _swarm_vehicle_faults(
-    groups: list[Any], names: tuple[str, ...], why: str
+    groups: list[JsonObject], names: tuple[str, ...], why: str
 ) -> Iterator[tuple[FieldPath, str]]:
     for i, group in enumerate(groups):
         for name in names:
@@ -187,7 +188,7 @@ def _swarm_vehicle_faults(
                 yield ("vehicles", i, name), f"{why}; leave it out"
 
 
-def _formation_event_faults(events: Any) -> Iterator[tuple[FieldPath, str]]:
+def _formation_event_faults(events: object) -> Iterator[tuple[FieldPath, str]]:
     for i, event in enumerate(events if isinstance(events, list) else []):
         kind = event.get("kind") if isinstance(event, dict) else None
         if kind in FORMATION_KINDS:

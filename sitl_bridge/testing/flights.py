@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from sitl_bridge.api.airframe_choice import AirframeChoice
 from sitl_bridge.api.pool import FlightPool, needs_processes
 from sitl_bridge.api.sitl import Flight, events_of
 from sitl_bridge.api.vehicle_arrays import placed
-from sitl_bridge.api.world_choice import World, WorldChoice, world_of
+from sitl_bridge.api.vehicles import Vehicles
+from sitl_bridge.api.world_choice import WindChoice, World, WorldChoice, world_of
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.dynamics.proximity import Proximity
@@ -50,7 +51,7 @@ class ChosenFlight:
 def flight_of(
     airframes: Sequence[AirframeChoice],
     world: WorldChoice,
-    wind: Any,
+    wind: WindChoice,
     faults: Sequence[ReadJson],
     parameters: Mapping[str, int | float],
     px4: Path | None,
@@ -115,13 +116,13 @@ class DeferredFlight:
             raise AttributeError(name)
         return getattr(self._now(name in ("url", "urls")), name)
 
-    def __getitem__(self, which: Any) -> Any:
+    def __getitem__(self, which: int | str | slice) -> Vehicles:
         return self._now()[which]
 
     def __len__(self) -> int:
         return len(self._now())
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Vehicles]:
         return iter(self._now())
 
     def end(self, *, keep: bool) -> None:

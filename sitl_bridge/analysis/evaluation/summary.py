@@ -144,7 +144,7 @@ def summarise(
     return summary
 
 
-def whole_summary(name: str, vehicles: Mapping[str, JsonObject], **facts: Any) -> JsonObject:
+def whole_summary(name: str, vehicles: Mapping[str, JsonObject], **facts: object) -> JsonObject:
     """The content of ``summary.json`` but for the verdict, as plain values.
 
     Args:
@@ -153,6 +153,5 @@ def whole_summary(name: str, vehicles: Mapping[str, JsonObject], **facts: Any) -
         facts: of the whole flight, such as the reason of a failure.
     """
     if len(vehicles) == 1:
-        found: JsonObject = plain_values(next(iter(vehicles.values())) | facts)
-        return found
-    return dict(plain_values({"name": name, **facts, "vehicles": dict(vehicles)}))
+        return plain_values(next(iter(vehicles.values())) | facts)
+    return plain_values({"name": name, **facts, "vehicles": dict(vehicles)})

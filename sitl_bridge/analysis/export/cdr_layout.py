@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import resources
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from sitl_bridge.base.arrays import Bytes, Records
 
@@ -90,7 +90,7 @@ class CdrLayout:
     ) -> None:
         self.name = name
         self._strings, self._lengths = strings, lengths or {}
-        self._fields: dict[str, tuple[Any, int]] = {}
+        self._fields: dict[str, tuple[DTypeLike, int]] = {}
         self._constants: list[tuple[int, bytes]] = [(0, HEADER)]
         self._end = len(HEADER)
         self._add(name, "")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -133,7 +133,7 @@ class _Windows:
             winds: (windows, 2) m/s north and east.
         """
         simulation = Simulation(World(self._world), [self._setup], step=STEP)
-        state: Any = simulation.states[0]
+        state: np.void = simulation.states[0]
         simulation.armed[0] = 1
         made = {name: np.zeros((*self.time.shape, 3)) for name in self.measured}
         fields = {"rates": "angular_velocity", "acceleration": "specific_force", "velocity": "velocity"}

@@ -6,7 +6,6 @@ All positions are m NED in the world frame.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -162,10 +161,12 @@ def scene_outline(run: RunRecord) -> list[JsonObject]:
     return footprints(Scene(loader.load_shown(specification, run.notes)))
 
 
-def rounded(values: AnyArray, digits: int) -> list[Any]:
+def rounded(values: AnyArray, digits: int) -> list[object]:
     """Nested lists of numbers with few digits; null for what is not finite."""
     array = np.round(np.asarray(values, np.float64), digits)
-    flat = [None if not math.isfinite(v) else int(v) if v == int(v) else v for v in array.ravel().tolist()]
+    flat: list[object] = [
+        None if not math.isfinite(v) else int(v) if v == int(v) else v for v in array.ravel().tolist()
+    ]
     if array.ndim == 1:
         return flat
     width = array.shape[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
@@ -16,10 +16,18 @@ from sitl_bridge.analysis.report.reported_run import Reported
 from sitl_bridge.analysis.report.time_lines import Plot, fleet_plots, spectrum_plot, thinned, vehicle_plots
 from sitl_bridge.base.output_file import make_directory, write_whole
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 FORMATS = ("png", "svg", "pdf")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a7a00")
 """Okabe and Ito's palette, with a dark yellow in place of the light one."""
-STYLE: Any = {"font.size": 8.0, "svg.fonttype": "none", "pdf.fonttype": 42, "axes.linewidth": 0.6}
+STYLE: Any = {
+    "font.size": 8.0,
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "axes.linewidth": 0.6,
+}
 """Text stays text in SVG and PDF."""
 WIDTH = 3.5
 """Of a column of a two-column paper, inches."""
@@ -58,7 +66,7 @@ def plot_figure(plot: Plot) -> Figure:
     return figure
 
 
-def draw_plot(axes: Any, plot: Plot) -> None:
+def draw_plot(axes: Axes, plot: Plot) -> None:
     """Draw curves, levels, title, units and legend."""
     shown = thinned(plot, POINTS)
     for number, line in enumerate(shown.lines):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import (
@@ -71,7 +70,7 @@ class CommandProtocol:
         self._streams = streams
         self._snapshot = snapshot
         self._mission_current = mission_current
-        self._answered: deque[tuple[tuple[Any, ...], int, int]] = deque(maxlen=KEPT_ANSWERS)
+        self._answered: deque[tuple[tuple[object, ...], int, int]] = deque(maxlen=KEPT_ANSWERS)
         self._own: dict[int, Callable[[Params, int], tuple[int, list[MavlinkMessage]]]] = {
             mavlink.MAV_CMD_REQUEST_MESSAGE: self._request_message,
             mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: self._set_interval,

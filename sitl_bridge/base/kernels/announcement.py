@@ -9,7 +9,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from sitl_bridge.base.kernels.numba_extensions import event
 
@@ -33,7 +32,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: object) -> None:
         """A kernel that no cache holds is compiled, perhaps within another one."""
         del event
         with self._lock:
@@ -44,7 +43,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
                 self._thread = threading.Thread(target=self._report, name="compiling", daemon=True)
                 self._thread.start()
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, event: object) -> None:
         """It is compiled."""
         del event
         with self._lock:

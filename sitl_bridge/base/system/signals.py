@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN = 0.05
@@ -70,13 +70,14 @@ def raised() -> Iterator[None]:
         return
     hook = sys.unraisablehook
 
-    def send_again(lost: sys.UnraisableHookArgs) -> Any:
+    def send_again(lost: sys.UnraisableHookArgs) -> None:
         if not isinstance(lost.exc_value, Interrupted):
-            return hook(lost)
+            hook(lost)
+            return
         timer = threading.Timer(AGAIN, os.kill, (os.getpid(), lost.exc_value.number))
         timer.daemon = True
         timer.start()
-        return None
+        return
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:

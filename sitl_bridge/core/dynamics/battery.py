@@ -6,7 +6,7 @@ motor.py computes the motors' current at a given voltage; this module balances i
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -36,7 +36,7 @@ voltage at 7.5 A with the drop in 7.66 mOhm added, the mean resistance to 37.5 A
 """
 
 
-def _curve(given: Any) -> Any:
+def _curve(given: object) -> object:
     """Return the voltages of a named cell; others as given."""
     if not isinstance(given, str):
         return given

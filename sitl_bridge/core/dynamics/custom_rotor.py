@@ -26,7 +26,7 @@ from sitl_bridge.base.user_file import NO_FILE, T, UserClass, failure_text
 from sitl_bridge.core.dynamics.records import CUSTOM_LAW, LAW_PARAMETERS, Vehicle
 from sitl_bridge.core.dynamics.rotor import ADDRESSES, Loads, RotorModel
 
-_TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
+_TYPES: dict[type, np.dtype[np.generic]] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
 _TRIAL = ((100.0, 0.0, 0.0), (400.0, 2.0, 5.0), (800.0, -2.0, 5.0))
 """Speeds in rad/s and flows in m/s of the trial calls before compilation."""
 MIN_IN_PLANE_SPEED = 1e-6
@@ -69,7 +69,7 @@ class RotorLaw:
 
 _functions: dict[tuple[type[RotorLaw], str], Any] = {}
 """Compiled functions by class and layout, kept for the life of the process because records hold addresses."""
-_classes: dict[tuple[Path, str, str], type[Any]] = {}
+_classes: dict[tuple[Path, str, str], type] = {}
 """Classes by file, name and digest of the file, so that only an edited file is read again."""
 
 
@@ -186,7 +186,7 @@ class CustomRotor(UserClass, RotorModel):
     kind: Literal["custom"]
 
     @classmethod
-    def of(cls, law: type[RotorLaw], radius: float, inertia: float, **options: Any) -> CustomRotor:
+    def of(cls, law: type[RotorLaw], radius: float, inertia: float, **options: object) -> CustomRotor:
         """Return the model for an existing class.
 
         Args:

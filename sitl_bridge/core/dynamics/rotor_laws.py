@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Discriminator, Tag
@@ -84,7 +84,7 @@ def pack_rotors(vehicle: Packed, rotors: tuple[Rotor, ...], shared: RotorModel) 
     shared.pack_shared(vehicle)
 
 
-def _kind(data: Any) -> str:
+def _kind(data: object) -> str:
     """Return the kind of a rotor model's data or instance; that of a file without one by default."""
     kind = data.get("kind") if isinstance(data, dict) else getattr(data, "kind", None)
     return "coefficients" if kind is None else str(kind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -74,7 +73,7 @@ def _standing_place(scene: Packed, position: Floats) -> Floats:
     return np.array([north, east, down])
 
 
-def _aligned(attitude: Any, normal: Floats) -> Floats:
+def _aligned(attitude: Floats, normal: Floats) -> Floats:
     """Attitude (4,) turned by the least angle that turns the vertical into a surface's normal."""
     up = np.array([0.0, 0.0, -1.0])
     turn = np.array([1.0 + up @ normal, *np.cross(up, normal)])

@@ -79,7 +79,7 @@ class CustomSpecification(UserClass):
 
     @classmethod
     def of(
-        cls, sensor: type[CustomSensor], *, rate: float, instance: int = 0, **options: Any
+        cls, sensor: type[CustomSensor], *, rate: float, instance: int = 0, **options: object
     ) -> CustomSpecification:
         """The same for a class object, wherever it is defined.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.errors import UserError
@@ -57,6 +58,7 @@ from sitl_bridge.core.world.records import START, WIND_STATE
 from sitl_bridge.core.world.turbulence import episode_shift, turbulence, turbulence_field
 
 if TYPE_CHECKING:
+    from sitl_bridge.core.simulation.events import PassingEvent
     from sitl_bridge.core.vehicle.airframe import Airframe
     from sitl_bridge.core.world.world import World
 
@@ -179,7 +181,7 @@ class Simulation(Uncopied):
         self._setups = tuple(vehicles)
         self.airframes = [setup.airframe for setup in vehicles]
         """What the vehicles are now: one that has dropped its payload is the empty one."""
-        self.faults: list[list[Any]] = [[] for _ in vehicles]
+        self.faults: list[list[PassingEvent]] = [[] for _ in vehicles]
         """Faults of each vehicle (``PassingEvent``) that have begun and not ended, in their order."""
         self._handles: Ints | None = None
         self._handled_series = world.wind_series
@@ -198,11 +200,11 @@ class Simulation(Uncopied):
             self.restart_vehicle(i)
         prepare(*self._needed_on_demand())
 
-    def _needed_on_demand(self) -> list[Callable[..., Any]]:
+    def _needed_on_demand(self) -> list[Callable[..., object]]:
         """Functions of ``on_demand`` that this simulation needs from its first steps on."""
         vehicles, wind, kinds = self.vehicles, self.world.wind[0], self.sensors["kind"]
         induced = vehicles["rotor_law"] == INDUCED_LAW
-        needs: dict[Callable[..., Any], Any] = {
+        needs: dict[Callable[..., object], ArrayLike] = {
             step_vehicle: True,
             sample_sensors: kinds != NONE,
             add_pitching_moments: induced & (vehicles["uneven_inflow"] != 0),
@@ -334,7 +336,7 @@ class Simulation(Uncopied):
             i: (k,) which vehicles.
             values: (k, c) of fields of STATE: the motion, ``rotor_speed``; fields without a value stay.
         """
-        states: Any = self.states
+        states: Records = self.states
         for name, value in values.items():
             states[name][i, : value.shape[1]] = value
         states["in_contact"][i] = states["contact_touching"][i] = states["rest_steps"][i] = 0

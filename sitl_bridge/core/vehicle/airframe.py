@@ -17,6 +17,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.field_paths import FieldPath, field_names
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.quantities import STRICT, Mounting, Number, Positive, Vector
 from sitl_bridge.core.dynamics.battery import Battery
 from sitl_bridge.core.dynamics.contact import Contact
@@ -212,7 +213,7 @@ class Airframe(BaseModel):
     _unloaded: Airframe | None = PrivateAttr(None)
 
     @classmethod
-    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+    def faults_between(cls, data: ReadJson) -> list[tuple[FieldPath, str]]:
         """Faults between fields: empty and unused sources, duplicate sensors.
 
         Args:
@@ -299,7 +300,7 @@ class Airframe(BaseModel):
         """VEHICLE as a single record, for compiled functions and ``performance``."""
         return self.vehicle()[()]
 
-    def __getstate__(self) -> dict[Any, Any]:
+    def __getstate__(self) -> JsonObject:
         """Without the record, whose addresses hold in this process alone."""
         state = super().__getstate__()
         return state | {"__dict__": {name: x for name, x in state["__dict__"].items() if name != "record"}}
@@ -362,17 +363,17 @@ class SensorSuite(BaseModel):
     sensors: tuple[SensorUnion, ...] = Field(max_length=MAX_SENSORS)
 
     @classmethod
-    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+    def faults_between(cls, data: ReadJson) -> list[tuple[FieldPath, str]]:
         """As of ``Airframe``."""
         return [*_sensor_faults(data), *empty_sources(data), *useless_sources(data, has_field(data, cls))]
 
 
-def has_field(data: Any, model: type[BaseModel] = Airframe) -> Callable[[FieldPath], bool]:
+def has_field(data: object, model: type[BaseModel] = Airframe) -> Callable[[FieldPath], bool]:
     """A test whether an airframe's schema has a path; ``data`` has the kinds of its sections."""
     return lambda path: isinstance(path[-1], int) or path[-1] in field_names(model, data, path[:-1])
 
 
-def _sensor_faults(data: Any) -> list[tuple[FieldPath, str]]:
+def _sensor_faults(data: ReadJson) -> list[tuple[FieldPath, str]]:
     """Duplicate or missing sensors."""
     faults: list[tuple[FieldPath, str]] = []
     sensors = data.get("sensors")
@@ -391,7 +392,7 @@ def _sensor_faults(data: Any) -> list[tuple[FieldPath, str]]:
     return faults
 
 
-def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
+def _structural_faults(data: ReadJson) -> list[tuple[FieldPath, str]]:
     """Duplicate or missing sensors, and an allocation that does not fit the rotors."""
     faults, rotors, px4 = _sensor_faults(data), data.get("rotors"), data.get("px4")
     model = data.get("rotor_model")

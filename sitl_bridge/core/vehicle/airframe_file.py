@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.field_paths import FieldPath
@@ -208,7 +207,7 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
         taken["controller"] = taken["controller"] | {"kind": kind}
     line = document.line(("base",))
     lines = {(key,): line for key in taken} | document.lines
-    merged = Document(document.source, _merged(taken, own), lines, document.faults)
+    merged = Document(document.source, _merged_fields(taken, own), lines, document.faults)
     if isinstance(own.get("sensors"), list) and not replaced:
         merged = _document_with_sensors(merged, taken["sensors"], own["sensors"])
     given = own.get("sources", {})
@@ -241,18 +240,22 @@ def _base_file(document: Document, path: Path, chain: tuple[Path, ...]) -> Path:
     return source
 
 
-def _merged(base: Any, own: Any) -> Any:
+def _merged(base: object, own: object) -> object:
     """A value of the base, changed field by field; lists, and mappings of another ``kind``, are replaced."""
     if not (isinstance(base, dict) and isinstance(own, dict)):
         return own
     if "kind" in own and own["kind"] != base.get("kind"):
         return own
+    return _merged_fields(base, own)
+
+
+def _merged_fields(base: JsonObject, own: JsonObject) -> JsonObject:
     return base | {key: _merged(base[key], value) if key in base else value for key, value in own.items()}
 
 
 def with_sensors(
-    base: Sequence[Any], own: Sequence[Any]
-) -> tuple[list[Any], list[int | None], dict[int, str]]:
+    base: Sequence[object], own: Sequence[object]
+) -> tuple[list[object], list[int | None], dict[int, str]]:
     """The sensors of the base, as mappings, some of them changed, added or removed.
 
     A sensor of the same kind (and class, if custom) and instance is changed field by field, or removed with
@@ -285,7 +288,7 @@ def with_sensors(
     return sensors, origin, faults
 
 
-def _document_with_sensors(document: Document, base: list[Any], own: list[Any]) -> Document:
+def _document_with_sensors(document: Document, base: list[object], own: list[object]) -> Document:
     """A document with the sensors of the base and its own; lines and faults keep their places."""
     sensors, origin, found = with_sensors(base, own)
     faults = [
@@ -313,14 +316,14 @@ def _remove_fault(sensor: JsonObject, *, known: bool) -> str | None:
     return None if known else "the base has no such sensor to remove; check kind and instance"
 
 
-def _identity(sensor: Any) -> tuple[str, str, str] | None:
+def _identity(sensor: object) -> tuple[str, str, str] | None:
     """What identifies a sensor in a list: its kind, its class (if custom), its instance."""
     if not isinstance(sensor, dict) or "kind" not in sensor:
         return None
     return str(sensor["kind"]), str(sensor.get("class", "")), str(sensor.get("instance", 0))
 
 
-def _from_directory(part: Any, directory: Path) -> Any:
+def _from_directory(part: JsonObject, directory: Path) -> JsonObject:
     """A sensor or the rotor model of a base; the file of a custom one is relative to the base."""
     if part.get("kind") != "custom":
         return part

@@ -7,8 +7,7 @@ plain data, valid or not, so that faults of sources are reported with all others
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sitl_bridge.base.errors import shortened
 from sitl_bridge.base.field_paths import FieldPath, suggestion
@@ -22,7 +21,7 @@ DERIVED = "derived:"
 _SHORTEST_REASON = 10
 
 
-def figures(data: Any) -> Iterator[tuple[FieldPath, str]]:
+def figures(data: object) -> Iterator[tuple[FieldPath, str]]:
     """Paths of all figures of an airframe that have a source, and their paths in ``sources``.
 
     Both are the same except for sensors: all of a kind share their source, ``sensors.imu.accelerometer``.
@@ -33,7 +32,7 @@ def figures(data: Any) -> Iterator[tuple[FieldPath, str]]:
                 yield from _walk(value, (key,), str(key))
 
 
-def _walk(value: Any, path: FieldPath, name: str) -> Iterator[tuple[FieldPath, str]]:
+def _walk(value: object, path: FieldPath, name: str) -> Iterator[tuple[FieldPath, str]]:
     if isinstance(value, Mapping):
         for key, child in value.items():
             if key not in _LABELS:
@@ -50,14 +49,14 @@ def _walk(value: Any, path: FieldPath, name: str) -> Iterator[tuple[FieldPath, s
         yield path, name
 
 
-def _sensors(sensors: list[Any] | tuple[Any, ...]) -> Iterator[tuple[FieldPath, str]]:
+def _sensors(sensors: Sequence[object]) -> Iterator[tuple[FieldPath, str]]:
     for i, sensor in enumerate(sensors):
         # A custom sensor documents its figures in its own file.
         if isinstance(sensor, Mapping) and sensor.get("kind") != "custom":
             yield from _walk(sensor, ("sensors", i), f"sensors.{shortened(str(sensor.get('kind')))}")
 
 
-def figure_paths(data: Any) -> list[str]:
+def figure_paths(data: object) -> list[str]:
     """Paths in ``sources`` of an airframe's figures, each once: ``rotor_model.radius``."""
     return list(dict.fromkeys(name for _, name in figures(data)))
 
@@ -72,13 +71,13 @@ def source_of(sources: Mapping[str, str], name: str) -> str:
     return sources.get(max((key for key in sources if covers(key, name)), key=len, default=""), "")
 
 
-def unsourced(data: Any) -> list[str]:
+def unsourced(data: object) -> list[str]:
     """Paths of figures without a source, each once."""
     sources = _sources(data)
     return [name for name in figure_paths(data) if not any(covers(key, name) for key in sources)]
 
 
-def empty_sources(data: Any) -> list[tuple[FieldPath, str]]:
+def empty_sources(data: object) -> list[tuple[FieldPath, str]]:
     """Sources without content."""
     faults: list[tuple[FieldPath, str]] = []
     for key, text in _sources(data).items():
@@ -91,7 +90,7 @@ def empty_sources(data: Any) -> list[tuple[FieldPath, str]]:
     return faults
 
 
-def useless_sources(data: Any, known: Callable[[FieldPath], bool]) -> list[tuple[FieldPath, str]]:
+def useless_sources(data: object, known: Callable[[FieldPath], bool]) -> list[tuple[FieldPath, str]]:
     """Entries of ``sources`` without a figure: misspelt, or left over.
 
     Args:
@@ -109,13 +108,13 @@ def useless_sources(data: Any, known: Callable[[FieldPath], bool]) -> list[tuple
     return faults
 
 
-def _path_of(key: str, data: Any) -> FieldPath | None:
+def _path_of(key: str, data: object) -> FieldPath | None:
     """Path in the data of an entry of ``sources``; None for a kind of sensor that is not there."""
     parts: list[str | int] = [
         int(n) if n else word for word, n in re.findall(r"([^.\[\]]+)|\[(\d{1,4})\]", key)
     ]
     if len(parts) > 1 and parts[0] == "sensors":
-        sensors = data.get("sensors")
+        sensors = data.get("sensors") if isinstance(data, Mapping) else None
         kinds = (
             [s.get("kind") for s in sensors if isinstance(s, Mapping)] if isinstance(sensors, list) else []
         )
@@ -123,6 +122,6 @@ def _path_of(key: str, data: Any) -> FieldPath | None:
     return tuple(parts) or None
 
 
-def _sources(data: Any) -> JsonObject:
+def _sources(data: object) -> JsonObject:
     given = data.get("sources") if isinstance(data, Mapping) else None
     return {str(key): text for key, text in given.items()} if isinstance(given, Mapping) else {}

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pydantic import PrivateAttr
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.user_file import NO_FILE, UserClass, failure_text
 
@@ -113,7 +113,9 @@ class WindFunction:
             )
         return north, east, down
 
-    def _call(self, _parameters: Any, t: float, north: float, east: float, down: float, out: Any) -> None:
+    def _call(
+        self, _parameters: object, t: float, north: float, east: float, down: float, out: Floats
+    ) -> None:
         try:
             out[0], out[1], out[2] = self._at(t, (north, east, down))
         except BaseException as error:  # noqa: BLE001 - an interrupt, too, is raised once the step has ended

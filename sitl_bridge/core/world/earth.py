@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pymap3d
@@ -86,7 +85,7 @@ def curvatures(latitude: float) -> tuple[float, float]:
     return across * squared / (1.0 - ECCENTRICITY_SQUARED), across
 
 
-def _radius(north: Any, east: Any, origin: Sequence[float]) -> Any:
+def _radius(north: Floats, east: Floats, origin: Sequence[float]) -> Floats:
     """Radius in m of the Earth at the origin's height towards a point, by Euler's formula."""
     along, across = curvatures(math.radians(origin[0]))
     square = np.maximum(north * north + east * east, 1e-300)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.core.world.earth import geodetic_of, ned_of
 from sitl_bridge.core.world.scene_specification import HeightGrid
+
+if TYPE_CHECKING:
+    from affine import Affine
+    from rasterio.crs import CRS
 
 FORMATS = (".png", ".npz", ".tif", ".tiff")
 MAX_BYTES = 200_000_000
@@ -173,7 +177,7 @@ def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[
 
 
 def _resampled(
-    path: Path, band: Floats, crs: Any, transform: Any, origin: Origin
+    path: Path, band: Floats, crs: CRS, transform: Affine, origin: Origin
 ) -> tuple[HeightGrid, tuple[float, float, float]]:
     """The raster's elevations (bilinear) on the largest grid along north and east within its edges."""
     from rasterio.warp import transform as reproject

@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.core.world.scene_specification import FacePictures, TriangleMesh
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from trimesh import Scene, Trimesh
 
 FORMATS = (".dae", ".glb", ".gltf", ".obj", ".ply", ".stl")
 MAX_BYTES = 300_000_000
@@ -105,7 +109,7 @@ def _collada_conventions(raw: bytes) -> tuple[float, Axes]:
     return meter, found.get(up.group(1) if up else b"Y", "y_up")
 
 
-def _parsed(path: Path, raw: bytes) -> Any:
+def _parsed(path: Path, raw: bytes) -> Scene:
     """The file as trimesh's scene."""
     try:
         import trimesh
@@ -137,10 +141,10 @@ def _parsed(path: Path, raw: bytes) -> Any:
 _Joined = tuple[Floats, Ints, Singles | None, FacePictures | None]
 
 
-def _joined(path: Path, scene: Any) -> _Joined:
+def _joined(path: Path, scene: Scene) -> _Joined:
     """Vertices, faces, colours and pictures of all meshes of a file, transformed by their nodes."""
     vertices, faces, colors = [], [], []
-    images: list[Any] = []  # each kept once
+    images: list[Image] = []  # each kept once
     uv: list[Singles] = []
     pictures: list[NDArray[np.int32]] = []
     first = total = 0
@@ -187,7 +191,7 @@ def _joined(path: Path, scene: Any) -> _Joined:
     return np.concatenate(vertices), np.concatenate(faces), colored, painted
 
 
-def _placed(scene: Any) -> Iterator[tuple[Any, Floats]]:
+def _placed(scene: Scene) -> Iterator[tuple[Trimesh, Floats]]:
     """Each mesh of trimesh's scene with the matrix (4, 4) of each node that shows it."""
     for node in scene.graph.nodes_geometry:
         matrix, name = scene.graph[node]
@@ -210,7 +214,7 @@ def validate_triangle_count(triangles: int, what: str) -> None:
         )
 
 
-def _colors(mesh: Any, count: int) -> Singles | None:
+def _colors(mesh: Trimesh, count: int) -> Singles | None:
     """Colours (count, 3) of a mesh's faces, 0 to 1; None if the file has none."""
     visual = mesh.visual
     if visual.kind in ("face", "vertex"):
@@ -225,7 +229,7 @@ def _colors(mesh: Any, count: int) -> Singles | None:
     return np.tile(main, (count, 1))
 
 
-def _picture(mesh: Any) -> tuple[Any, Floats] | None:
+def _picture(mesh: Trimesh) -> tuple[Image, Floats] | None:
     """A mesh's picture, and the places (v, 2) of its vertices in it; None where it has none."""
     material, uv = getattr(mesh.visual, "material", None), getattr(mesh.visual, "uv", None)
     image = getattr(material, "baseColorTexture", None) or getattr(material, "image", None)
@@ -235,13 +239,13 @@ def _picture(mesh: Any) -> tuple[Any, Floats] | None:
     return (image, places) if np.isfinite(places).all() else None
 
 
-def _pixels(image: Any) -> Bytes:
+def _pixels(image: Image) -> Bytes:
     """Pixels (rows, columns, 3) of a picture, reduced by a whole factor where it is large."""
     factor = -(-max(image.width, image.height) // LARGEST_PICTURE)
     return np.asarray(image.convert("RGB").reduce(factor), np.uint8)
 
 
-def _sampled(image: Any, uv: Floats) -> Singles:
+def _sampled(image: Image, uv: Floats) -> Singles:
     """Colours (k, 3) of an image at texture coordinates (k, 2), v upwards; the image repeats."""
     pixels = np.asarray(image.convert("RGB"), np.float32) / 255.0
     rows, columns = pixels.shape[:2]

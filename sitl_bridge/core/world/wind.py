@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, ValidationError
@@ -182,7 +182,7 @@ def _row(path: Path, number: int, line: str) -> list[float]:
     return found
 
 
-def _custom_of_python(data: Any) -> Any:
+def _custom_of_python(data: object) -> object:
     if isinstance(data, WindField) or callable(data):
         return {"custom": CustomWind.of(data)}
     return data
@@ -191,7 +191,7 @@ def _custom_of_python(data: Any) -> Any:
 class _OfPython:
     """From Python a function, an object or a class stands for a wind of the user's own."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema = handler(source)
         # Before the model, a validator would end the JSON mode, in which lists stand for tuples.
         return core_schema.json_or_python_schema(

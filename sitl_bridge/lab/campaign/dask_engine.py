@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 SCHEME = "dask://"
 EXTRA = "campaign"
@@ -46,11 +49,11 @@ class DaskEngine:
             raise missing("distributed", "campaigns on Dask workers", EXTRA) from error
         place, self._fly = address.removeprefix(SCHEME), fly
         try:
-            self._client: Any = Client(f"tcp://{place}", timeout=CONNECT_LIMIT, set_as_default=False)
+            self._client = Client(f"tcp://{place}", timeout=CONNECT_LIMIT, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise UserError(f"--engine {address}: no Dask scheduler answers there: {error}") from error
-        self._ended: queue.SimpleQueue[tuple[Any, str]] = queue.SimpleQueue()
-        self._flying: dict[str, tuple[Any, Job]] = {}
+        self._ended: queue.SimpleQueue[tuple[Future, str]] = queue.SimpleQueue()
+        self._flying: dict[str, tuple[Future, Job]] = {}
 
     @property
     def workers(self) -> int:
@@ -84,7 +87,7 @@ class DaskEngine:
         found += [self._answer(future, key) for key, future in ended.items() if key in self._flying]
         return found
 
-    def _answer(self, future: Any, key: str) -> tuple[Job, RunRow | str]:
+    def _answer(self, future: Future, key: str) -> tuple[Job, RunRow | str]:
         _, job = self._flying.pop(key)
         if future.status == "finished":
             return job, future.result()
@@ -99,7 +102,7 @@ class DaskEngine:
         self._client.close()
 
 
-def _suspicious(client: Any, keys: list[str]) -> list[str]:
+def _suspicious(client: Client, keys: list[str]) -> list[str]:
     """Those of some tasks that a worker had when it ended, as the scheduler counts them."""
     if not keys:
         return []

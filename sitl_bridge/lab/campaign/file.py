@@ -10,12 +10,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, shortened
 from sitl_bridge.base.field_paths import FieldPath
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.quantities import STRICT, Positive, Seed
 from sitl_bridge.base.yaml_file import Document
 
@@ -283,7 +284,7 @@ class Campaign(BaseModel):
     run_limit: Positive = Field(600.0, description="limit of wall time of a run in s; then it is repeated")
 
     @classmethod
-    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+    def faults_between(cls, data: ReadJson) -> list[tuple[FieldPath, str]]:
         """Faults between fields: the number of runs, the design and the search."""
         found: list[tuple[FieldPath, str]] = []
         search, design = data.get("search"), data.get("design")

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.api.in_process import FleetPool, InProcessStacks
 from sitl_bridge.api.judging import RunRecord, Verdict, kind_of, missed_events
@@ -93,7 +92,7 @@ class RunRow:
         return cls(**found)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
@@ -128,7 +127,7 @@ def fly_job(job: Job) -> RunRow:
         return row_of(job, values, status="invalid", reason=str(error))
 
 
-def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, **more: Any) -> RunRow:
+def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, **more: object) -> RunRow:
     """A row of a job without a flight that succeeded."""
     same = {name: getattr(job, name) for name in OF_JOB}
     return RunRow(**{"succeeded": False, **same, **more}, values=values, status=status, reason=reason)

@@ -255,7 +255,7 @@ class CampaignSpace:
 def _with_whole_names(campaign: Campaign, directory: Path) -> Campaign:
     """The campaign with the names by which limits have the user's own measures of its search."""
     search = campaign.search
-    names: dict[str, Any] = {}
+    names: dict[str, str | tuple[str, ...]] = {}
     if isinstance(search, RareEvents | WorstCase):
         names["measure"] = whole_name(search.measure, directory)
     elif isinstance(search, Sensitivity):
@@ -329,7 +329,7 @@ def with_value(model: Model, path: FieldPath, value: Value) -> Model:
     return changed
 
 
-def _changed(thing: Any, path: FieldPath, value: Value, above: FieldPath) -> Any:
+def _changed(thing: object, path: FieldPath, value: Value, above: FieldPath) -> Any:
     if not path:
         return value
     head, *rest = path

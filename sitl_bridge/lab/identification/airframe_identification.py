@@ -440,7 +440,7 @@ def _plain(airframe: Airframe) -> JsonObject:
     return {key: value for key, value in data.items() if key not in ("name", "description", "sources")}
 
 
-def _difference(base: Any, own: Any) -> Any:
+def _difference(base: object, own: object) -> Any:
     """The fields of ``own`` that differ from ``base``; lists as a whole, numbers with five digits."""
     if isinstance(base, dict) and isinstance(own, dict):
         changed = {key: value for key, value in own.items() if value != base.get(key)}

@@ -81,7 +81,7 @@ class WindowFleet:
     def motions(self, common: CommonMotion) -> Iterator[tuple[int, dict[str, Floats]]]:
         """Simulated quantities at the ends of each window's steps, (s, n, 3) each, by their names."""
         windows, simulation = self.windows, self._simulation
-        states: Any = simulation.states
+        states: Records = simulation.states
         simulation.armed[:] = 1
         shape = (windows.steps, len(self.members), 3)
         made = {name: np.zeros(shape) for name in ("rates", "acceleration", "velocity")}
@@ -142,7 +142,7 @@ class WindowFleet:
             # The air that moves with a neighbour's wake is the part of the wind that each vehicle has alone.
             states[i]["neighbour_air"][:2] = common.wind[w] + member.wind
 
-    def _lever(self, states: Any) -> Floats:
+    def _lever(self, states: Records) -> Floats:
         """(n, 3) m/s^2 that an accelerometer away from the centre of gravity measures beyond it."""
         rates = states["angular_velocity"]
         turning = np.cross(states["angular_acceleration"], self._arm)

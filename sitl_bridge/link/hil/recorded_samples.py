@@ -5,8 +5,6 @@ The values are those on the wire: ``float32``, and integers of the message's uni
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sitl_bridge.base.arrays import AnyArray, Bytes, Ints, Records
@@ -39,8 +37,10 @@ PAYLOAD_NAMES = {
 }
 """Names of the payloads in ``PAYLOADS`` by message ID."""
 
-_KEYS: list[Any] = [("time", "i8"), ("vehicle", "i4"), ("instance", "i4")]
-TABLES: dict[str, list[Any]] = {
+Column = tuple[str, str] | tuple[str, str, int]
+"""A column: its name, its type, and how many of it."""
+_KEYS: list[Column] = [("time", "i8"), ("vehicle", "i4"), ("instance", "i4")]
+TABLES: dict[str, list[Column]] = {
     "imu": [*_KEYS, ("acceleration", "f4", 3), ("angular_velocity", "f4", 3), ("temperature", "f4")],
     "magnetometer": [*_KEYS, ("field", "f8", 3)],
     "barometer": [*_KEYS, ("pressure", "f8"), ("temperature", "f4"), ("altitude", "f4")],

@@ -83,7 +83,7 @@ class _AddedMessage(_pymavlink.MAVLink_message):  # type: ignore[misc]  # pymavl
 
     required: int
 
-    def __init__(self, *values: Any, **named: Any) -> None:
+    def __init__(self, *values: object, **named: object) -> None:
         _pymavlink.MAVLink_message.__init__(self, type(self).id, type(self).msgname)
         names = self._fieldnames = type(self).fieldnames
         given = dict(zip(names, values, strict=False)) | named

@@ -17,7 +17,6 @@ import threading
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import aiomqtt
 
@@ -336,13 +335,13 @@ class Client:
                     return
 
 
-async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
+async def _end(tasks: Collection[asyncio.Task[object]]) -> None:
     """Cancel tasks until all have ended.
 
     One cancellation may be lost: ``asyncio.wait_for`` swallows it if it arrives at the moment the awaited
     task completes (Python 3.11, cpython issue 86296).
     """
-    pending: set[asyncio.Task[Any]] = set(tasks)
+    pending: set[asyncio.Task[object]] = set(tasks)
     while pending:
         for task in pending:
             task.cancel()

@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import ValidationError
@@ -28,6 +28,9 @@ from sitl_bridge.live.run.execution import Execution
 from sitl_bridge.live.run.messages import LARGEST, VERSION
 from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.live.run.topics import Address
+
+if TYPE_CHECKING:
+    from cyclonedds.idl import IdlStruct
 
 ANSWERS = "/answers"
 """Topic with what became of each command, as JSON."""
@@ -70,7 +73,7 @@ class RosCommands:
             for end, (kind, _, _) in PLAIN.items():
                 self._subscribe_commands(f"{begin}/{end}", kind, partial(self._plain, name, end))
 
-    def _subscribe_commands(self, topic: str, kind: str, take: Callable[[str, Any], None]) -> None:
+    def _subscribe_commands(self, topic: str, kind: str, take: Callable[[str, IdlStruct], None]) -> None:
         self._participant.subscribe(topic, kind, partial(take, topic), each=True)
 
     def work(self) -> None:
@@ -107,13 +110,13 @@ class RosCommands:
             self._said.add(line)
             self._run.notify(line)
 
-    def _plain(self, name: str, end: str, topic: str, message: Any) -> None:
+    def _plain(self, name: str, end: str, topic: str, message: IdlStruct) -> None:
         """A command with one value."""
         _, kind, field = PLAIN[end]
         self._streams.pop(name, None)
         self._ask(kind, name, {} if field is None else {field: message.data}, partial(self._say, topic))
 
-    def _command(self, name: str | None, topic: str, message: Any) -> None:
+    def _command(self, name: str | None, topic: str, message: IdlStruct) -> None:
         """Any command of the bus: its kind, its fields, and what names the answer."""
         kinds = commands_for(name)
         try:
@@ -130,14 +133,14 @@ class RosCommands:
             self._streams.pop(name, None)
         self._ask(kind, name, fields, say)
 
-    def _set_wind(self, message: Any) -> None:
+    def _set_wind(self, message: IdlStruct) -> None:
         """The wind by where the air moves, in m/s east, north, up."""
         east, north, up = message.vector.x, message.vector.y, message.vector.z
         come_from = math.degrees(math.atan2(-east, -north)) % 360.0
         steady = {"speed": math.hypot(east, north), "direction": come_from, "upward": up}
         self._ask("wind", None, {"wind": {"steady": steady}}, partial(self._say, "/set_wind"))
 
-    def _twist(self, name: str, message: Any) -> None:
+    def _twist(self, name: str, message: IdlStruct) -> None:
         """A velocity forward, left, up, and a rate counter-clockwise from above."""
         linear, rate = message.linear, message.angular.z
         fields = {"velocity": (linear.x, -linear.y, -linear.z), "yaw_rate": -rate}
@@ -163,7 +166,7 @@ class RosCommands:
 
             self._ask("velocity", name, fields, begun)
 
-    def _pose(self, name: str, message: Any) -> None:
+    def _pose(self, name: str, message: IdlStruct) -> None:
         say = partial(self._say, f"/{ros_name(name)}/cmd_pose")
         if message.header.frame_id not in ("", frame(WORLD)):
             say(f"poses are in the frame {frame(WORLD)!r}, not {message.header.frame_id!r}")

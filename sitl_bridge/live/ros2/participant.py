@@ -16,12 +16,13 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
-from typing import Any
 from uuid import uuid4
 
 import psutil
-from cyclonedds.core import DDSException, Listener, Policy, Qos
+from cyclonedds.builtin import DcpsEndpoint
+from cyclonedds.core import DDSException, Entity, Listener, Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
+from cyclonedds.idl import IdlStruct
 from cyclonedds.internal import InvalidSample
 from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
@@ -96,7 +97,7 @@ class _Arrival(Listener):  # type: ignore[misc]
         super().__init__()
         self._name, self._arrived = name, arrived
 
-    def on_data_available(self, _reader: Any) -> None:
+    def on_data_available(self, _reader: DataReader[IdlStruct]) -> None:
         """Note it."""
         self._arrived.put(self._name)
 
@@ -120,13 +121,13 @@ class Participant:
         self._domain = None if os.environ.get("CYCLONEDDS_URI") else self._begin_locally(domain)
         enclave = Qos(Policy.Userdata(b"enclave=/;"))
         self._participant: DomainParticipant | None = DomainParticipant(domain, qos=enclave)
-        self._writers: dict[str, tuple[str, DataWriter[Any]]] = {}
-        self._callers: dict[str, tuple[str, DataWriter[Any]]] = {}
-        self._readers: dict[str, tuple[DataReader[Any], Callable[[Any], None]]] = {}
+        self._writers: dict[str, tuple[str, DataWriter[IdlStruct]]] = {}
+        self._callers: dict[str, tuple[str, DataWriter[IdlStruct]]] = {}
+        self._readers: dict[str, tuple[DataReader[IdlStruct], Callable[[IdlStruct], None]]] = {}
         self._arrived: SimpleQueue[str] = SimpleQueue()
         self._announced = 0
         made = Topic(self._participant, "ros_discovery_info", dds_type(DISCOVERY))
-        self._announcer: DataWriter[Any] | None = DataWriter(
+        self._announcer: DataWriter[IdlStruct] | None = DataWriter(
             self._participant,
             made,
             Qos(
@@ -164,7 +165,9 @@ class Participant:
             made = Topic(self._participant, f"rt{known}", dds_type(name))
             self._writers[topic] = name, DataWriter(self._participant, made, quality(topic, name))
 
-    def subscribe(self, topic: str, name: str, take: Callable[[Any], None], *, each: bool = False) -> None:
+    def subscribe(
+        self, topic: str, name: str, take: Callable[[IdlStruct], None], *, each: bool = False
+    ) -> None:
         """Let ``take`` have ``each`` message of a topic in ``take_arrived``, or the last one."""
         known = self.name_of(topic)
         if known is None:
@@ -184,13 +187,13 @@ class Participant:
         made = Topic(self._participant, f"rq{service}Request", dds_type(request))
         self._callers[service] = request, DataWriter(self._participant, made, _of_client(request, own))
 
-        def answered(received: Any) -> None:
+        def answered(received: IdlStruct) -> None:
             take(received.data[CDR_HEADER + len(self._identity(service)) :])
 
         answer = Topic(self._participant, f"rr{service}Reply", dds_type(response))
         self._read(service, answer, _of_client(response, own), answered)
 
-    def _servers(self, service: str) -> list[Any]:
+    def _servers(self, service: str) -> list[DcpsEndpoint]:
         writer = self._callers[service][1]
         found = [writer.get_matched_subscription_data(one) for one in writer.get_matched_subscriptions()]
         return [one for one in found if one is not None]
@@ -209,7 +212,9 @@ class Participant:
         name, writer = self._callers[service]
         writer.write(encoded(name, HEADER + self._identity(service) + fields))
 
-    def _read(self, name: str, topic: Topic[Any], wanted: Qos, take: Callable[[Any], None]) -> None:
+    def _read(
+        self, name: str, topic: Topic[IdlStruct], wanted: Qos, take: Callable[[IdlStruct], None]
+    ) -> None:
         reader = DataReader(self._participant, topic, wanted, _Arrival(name, self._arrived))
         self._readers[name] = reader, take
 
@@ -242,14 +247,14 @@ class Participant:
         self._announced = len(writers) + len(readers)
         gid, node = dds_type("rmw_dds_common/Gid"), dds_type("rmw_dds_common/NodeEntitiesInfo")
 
-        def gids(entities: Sequence[Any]) -> list[Any]:
+        def gids(entities: Sequence[Entity]) -> list[IdlStruct]:
             return [gid(data=list(self._guid(one))) for one in entities]
 
         nodes = [node("/", NODE, gids(readers), gids(writers))]
         self._announcer.write(dds_type(DISCOVERY)(gid(data=list(self._guid(self._participant))), nodes))
 
     @staticmethod
-    def _guid(entity: Any) -> bytes:
+    def _guid(entity: Entity) -> bytes:
         return bytes(entity.guid.bytes)
 
     def subscribed(self) -> Iterator[str]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cache
-from typing import Any
 
-from cyclonedds.idl import make_idl_struct, types
+from cyclonedds.idl import IdlStruct, make_idl_struct, types
 
 from sitl_bridge.analysis.export.cdr_layout import DEFINITIONS, fields_of, schema_name
 from sitl_bridge.base.json_data import JsonObject
@@ -42,14 +41,14 @@ class Received:
         data: its bytes.
     """
 
-    sample_info: Any = None  # where it comes from; set by cyclonedds
+    sample_info: object = None  # where it comes from; set by cyclonedds
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
 
 @cache
-def dds_type(name: str) -> Any:
+def dds_type(name: str) -> type[IdlStruct]:
     """The type of ``package/Type``, from its definition."""
     fields: JsonObject = {}
     for kind, count, field in fields_of(name):
@@ -58,10 +57,11 @@ def dds_type(name: str) -> Any:
         fields[field] = (
             types.sequence[one] if count is None else one if count == 1 else types.array[one, count]
         )
-    made = make_idl_struct(name.rpartition("/")[2], dds_name(name).replace("::", "."), fields)
+    dotted = dds_name(name).replace("::", ".")
+    made: type[IdlStruct] = make_idl_struct(name.rpartition("/")[2], dotted, fields)
     plain = made.serialize
 
-    def serialize(self: Any, *options: Any, **named: Any) -> bytes:
+    def serialize(self: IdlStruct, *options: object, **named: object) -> bytes:
         encoded: bytes = self.__dict__.get("encoded") or plain(self, *options, **named)
         return encoded
 
@@ -71,10 +71,10 @@ def dds_type(name: str) -> Any:
     return made
 
 
-def encoded(name: str, data: bytes) -> Any:
+def encoded(name: str, data: bytes) -> IdlStruct:
     """A message of ``package/Type`` that is CDR already."""
     kind = dds_type(name)
-    made = kind.__new__(kind)
+    made: IdlStruct = object.__new__(kind)
     made.encoded = data
     return made
 

@@ -12,7 +12,7 @@ import select
 import socket
 import threading
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -149,11 +149,11 @@ Sent: TypeAlias = (
     | Stop
 )
 
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Sent)}
+_KINDS: dict[str, type[Sent]] = {kind.__name__: kind for kind in get_args(Sent)}
 
 
 @functools.cache
-def _adapter(kind: str) -> TypeAdapter[Any]:
+def _adapter(kind: str) -> TypeAdapter[Sent]:
     return TypeAdapter(_KINDS[kind])
 
 
@@ -163,7 +163,7 @@ def encode(what: Sent) -> bytes:
     return json.dumps([kind, _adapter(kind).dump_python(what)], default=_plain).encode() + b"\n"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
 
 

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator, ValidationError, ValidationInfo
 
@@ -79,7 +79,7 @@ def _as_received(command: BusCommand) -> JsonObject:
     return command.model_dump(mode="json", exclude_unset=True)
 
 
-def _validated(command: Any, info: ValidationInfo) -> BusCommand:
+def _validated(command: object, info: ValidationInfo) -> BusCommand:
     """The command of an order from another process, which is not trusted: it is validated again."""
     address = info.data.get("address")
     known = commands_for(address.vehicle) if address is not None else {}

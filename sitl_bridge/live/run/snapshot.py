@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.sensors.gps import GPS, JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
@@ -99,7 +98,7 @@ def _world(source: RunClock) -> JsonObject:
     }
 
 
-def _faults(sensors: Any, memories: Any) -> Iterator[JsonObject]:
+def _faults(sensors: Records, memories: Records) -> Iterator[JsonObject]:
     for sensor, memory in zip(sensors, memories, strict=True):
         if sensor["kind"] == NONE:
             continue

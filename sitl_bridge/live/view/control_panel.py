@@ -25,7 +25,7 @@ from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, as_markdo
 from sitl_bridge.live.view.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
-    from viser import SceneClickEvent, ViserServer
+    from viser import GuiDropdownHandle, GuiEvent, SceneClickEvent, ViserServer
 
 Send: TypeAlias = Callable[[str, str | None, JsonObject], None]
 """Sends a command: its kind, the vehicle's name (None: the whole run) and its fields."""
@@ -88,7 +88,7 @@ class ControlPanel:
                 self._arming.append(bool(values["armed"]))
             self._send(kind, self.view.vehicle if vehicle else None, values)
 
-        def clicked(_event: Any) -> None:
+        def clicked(_event: GuiEvent) -> None:
             what = warning()
             if what:
                 self._confirm(what, send)
@@ -102,7 +102,7 @@ class ControlPanel:
             self._gui.add_markdown(what)
             yes, no = self._gui.add_button("Do it", color="red"), self._gui.add_button("Cancel")
 
-        def confirmed(_event: Any) -> None:
+        def confirmed(_event: GuiEvent) -> None:
             modal.close()
             act()
 
@@ -115,7 +115,7 @@ class ControlPanel:
             self._button("Step", "step", lambda: {"count": 1}, vehicle=False)
             self._pace = self._gui.add_dropdown("Speed", PACES, initial_value="1")
 
-        def set_pace(event: Any) -> None:
+        def set_pace(event: GuiEvent) -> None:
             if event.client is not None:  # not this program's own update
                 pace = self._pace.value
                 self._send("pace", None, {"speed": "max" if pace == "max" else float(pace)})
@@ -144,7 +144,7 @@ class ControlPanel:
             self._by_hand = self._gui.add_checkbox("Fly by hand", False)
             self._sticks = self._gui.add_markdown(STICK_HELP)
 
-        def switch(_event: Any) -> None:
+        def switch(_event: GuiEvent) -> None:
             run_script(self._server, f"flyByHand({json.dumps(self._by_hand.value)});")
             self._stick_answer = None
             if self._by_hand.value or self._moved:  # centred sticks would end a landing, too
@@ -223,7 +223,7 @@ class ControlPanel:
 
     def _build_camera(self) -> None:
         self._cameras = {f"{camera.vehicle}: {camera.sensor}": camera for camera in self._run.cameras()}
-        self._camera: Any = None
+        self._camera: GuiDropdownHandle[str] | None = None
         if self._cameras:
             with self._gui.add_folder(ONBOARD):
                 self._camera = self._gui.add_dropdown("Sensor", [*self._cameras, NO_CAMERA])

@@ -15,7 +15,7 @@ from sitl_bridge.base.extras import missing
 from sitl_bridge.base.system.port_holder import taken_by
 
 if TYPE_CHECKING:
-    from viser import ViserServer
+    from viser import GuiEvent, ViserServer
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
@@ -144,10 +144,10 @@ def in_server(server: ViserServer, act: Callable[[], None]) -> None:
     asyncio.run_coroutine_threadsafe(call(), server.get_event_loop()).result()
 
 
-def on_page(act: Callable[[Any], None]) -> Callable[[Any], Coroutine[Any, Any, None]]:
+def on_page(act: Callable[[GuiEvent], None]) -> Callable[[GuiEvent], Coroutine[None, None, None]]:
     """A function for a button or field to call in the thread of ``in_server``; viser has others for them."""
 
-    async def call(event: Any) -> None:
+    async def call(event: GuiEvent) -> None:
         act(event)
 
     return call

@@ -24,7 +24,7 @@ from sitl_bridge.perception.shown_picture import shown_picture
 from sitl_bridge.record.row_follower import RowFollower
 
 if TYPE_CHECKING:
-    from viser import ViserServer
+    from viser import GuiEvent, ViserServer
 
 TRACK_INTERVAL = 0.5
 """s of wall time between two drawings of the tracks."""
@@ -129,7 +129,7 @@ class Playback:
                 times = np.round(vehicle.record.time * 1e6).astype(np.int64)
                 self.stage.estimates.append((times, vehicle.record.estimate + vehicle.to_world))
 
-    def _choose_event(self, event: Any) -> None:
+    def _choose_event(self, event: GuiEvent) -> None:
         if event.client is not None:  # not this program's own update
             self._show_event()
 
@@ -155,7 +155,7 @@ class Playback:
             self.seconds = 0.0
         self._set_playing(not self.playing)
 
-    def _seek(self, event: Any) -> None:
+    def _seek(self, event: GuiEvent) -> None:
         if event.client is not None:  # not this program's own update
             self.seek(float(self._slider.value))
 

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.export.plans import SLOT_SIZE
 from sitl_bridge.analysis.export.ros_topics import to_enu, to_enu_flu
-from sitl_bridge.base.arrays import AnyArray, Floats, Ints, Records, Singles
+from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Ints, Records, Singles
 from sitl_bridge.base.rotations import heading, wrap_angle
 from sitl_bridge.core.world.ray_casting import cast_rays
 from sitl_bridge.core.world.records import START
@@ -24,7 +24,7 @@ from sitl_bridge.live.view.vehicle_shapes import VehicleShape, blades, vehicle_s
 from sitl_bridge.live.view.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
-    from viser import ViserServer
+    from viser import ArrowsHandle, ClientHandle, FrameHandle, ViserServer
 
 
 PALETTE = np.array(
@@ -89,13 +89,13 @@ class Stage:
         weights = [airframe.mass * run.gravity / len(airframe.rotors) for airframe in run.airframes]
         self._shares = np.array(weights)  # (n,) N of each vehicle's weight that a rotor carries
         self.thrust = False
-        self._thrusts: dict[int, Any] = {}
+        self._thrusts: dict[int, ArrowsHandle] = {}
         self._thrusts_drawn = (False, self.scale)
         self.estimates: list[tuple[Ints, Floats]] = []
         self.estimated = False
         self._angles = np.zeros((n, max(len(shape.hubs) for _, shape in self._kinds)))
         self._time: int | None = None
-        self._moving: list[tuple[int, Any]] = []
+        self._moving: list[tuple[int, FrameHandle]] = []
         self._shown_slots = -1
         self._heading = 0.0
         with server.atomic():
@@ -364,7 +364,9 @@ class Stage:
         else:
             self._server.scene.remove_by_name("/estimates")
 
-    def _draw_lines(self, name: str, segments: Floats, colours: Any, thickness: float) -> None:
+    def _draw_lines(
+        self, name: str, segments: Floats, colours: Bytes | Sequence[int], thickness: float
+    ) -> None:
         """Lines (k, 2, 3) m ENU of a thickness in pixels."""
         self._server.scene.add_line_segments(
             name,
@@ -403,7 +405,9 @@ class Stage:
         """Reach of the largest vehicle as it is drawn, m."""
         return max(float(shape.reach) for _, shape in self._kinds) * self.scale
 
-    def follow(self, row: np.void, how: str, distance: float, clients: Sequence[Any], seconds: float) -> None:
+    def follow(
+        self, row: np.void, how: str, distance: float, clients: Sequence[ClientHandle], seconds: float
+    ) -> None:
         """Let the cameras follow a vehicle.
 
         Args:
@@ -445,7 +449,7 @@ class Stage:
         reach = max(float(shape.reach) for _, shape in self._kinds)
         self.scale = round(2.0 * min(max(spread / (VISIBLE * reach), 1.0), LARGEST)) / 2.0
 
-    def look_at(self, rows: Records, clients: Sequence[Any] | None = None) -> None:
+    def look_at(self, rows: Records, clients: Sequence[ClientHandle] | None = None) -> None:
         """Point the cameras at the vehicles; without clients, those of pages that are opened later."""
         places = to_enu(np.nan_to_num(rows["position"]))
         middle = 0.5 * (places.min(axis=0) + places.max(axis=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from sitl_bridge.live.view.stage import CAMERAS, FREE, PALETTE, Stage
 from sitl_bridge.live.view.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
-    from viser import ViserServer
+    from viser import ClientHandle, GuiEvent, GuiUplotHandle, ViserServer
 
 DISTANCE = 8.0
 """Of the following camera, over the vehicle's drawn reach."""
@@ -53,7 +53,7 @@ class ViewControls:
 
     def __init__(self, server: ViserServer, run: ViewedRun, stage: Stage, mode: str) -> None:
         self.server, self.run, self.stage = server, run, stage
-        self._chart: Any = None
+        self._chart: GuiUplotHandle | None = None
         self._charted = ""
         names = run.names
         self._vehicle = server.gui.add_dropdown(
@@ -78,19 +78,19 @@ class ViewControls:
         with self._folder:
             self._plotted = gui.add_dropdown("Quantity", (NO_PLOT, *QUANTITIES))
 
-        def resize(_event: Any) -> None:
+        def resize(_event: GuiEvent) -> None:
             self.stage.scale = float(size.value)
             redraw()
 
-        def show_thrust(_event: Any) -> None:
+        def show_thrust(_event: GuiEvent) -> None:
             self.stage.thrust = bool(thrust.value)
             redraw()
 
-        def show_estimates(_event: Any) -> None:
+        def show_estimates(_event: GuiEvent) -> None:
             self.stage.estimated = bool(estimated.value)
             redraw()
 
-        def look_at_all(_event: Any) -> None:
+        def look_at_all(_event: GuiEvent) -> None:
             self._camera.value = FREE
             self.stage.look_at(look(), list(self.server.get_clients().values()))
 
@@ -112,7 +112,7 @@ class ViewControls:
         """The chosen vehicle."""
         return self.run.names.index(self._vehicle.value)
 
-    def follow(self, rows: Records, clients: Sequence[Any], seconds: float) -> None:
+    def follow(self, rows: Records, clients: Sequence[ClientHandle], seconds: float) -> None:
         """Let the cameras follow the chosen vehicle of (n,) ROW, so many s of wall time after the last."""
         distance = float(self._distance.value)
         self.stage.follow(rows[self.number], self._camera.value, distance, clients, seconds)

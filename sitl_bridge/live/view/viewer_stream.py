@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -25,6 +24,7 @@ from sitl_bridge.base.system.launch import lower_priority
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, MULTIROTORS
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.live.run.client_link import RowsRequest
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.viewed_run import ViewedRun
@@ -50,7 +50,7 @@ class ViewerMessages:
         self._projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
         self._gravity = gravity
 
-    def _packed(self, message: Any) -> bytes:
+    def _packed(self, message: MavlinkMessage) -> bytes:
         packed: bytes = message.pack(self._out)
         self._out.seq = (self._out.seq + 1) % 256
         return packed

@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,9 @@ from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_arrays
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.output_file import write_arrays, write_whole
+
+if TYPE_CHECKING:
+    from pyoctomap import OcTree
 
 HIT_PROBABILITY, MISS_PROBABILITY = 0.7, 0.4
 LEAST_PROBABILITY, GREATEST_PROBABILITY = 0.12, 0.97
@@ -240,7 +243,7 @@ class OccupancyMap:
         tree = self._octree(file)
         return write_whole(file, tree.writeBinary() if file.suffix == ".bt" else tree.write())
 
-    def _octree(self, file: Path) -> Any:
+    def _octree(self, file: Path) -> OcTree:
         """The known cells as pyoctomap's OcTree, x east, y north, z up."""
         try:
             from pyoctomap import OcTree

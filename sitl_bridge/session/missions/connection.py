@@ -6,9 +6,8 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from mavsdk.asyncio import ComponentType, Configuration, Mavsdk, MavsdkConnectionError
+from mavsdk.asyncio import ComponentType, Configuration, Mavsdk, MavsdkConnectionError, System
 from mavsdk.logging import LogLevel, log_subscribe
 
 from sitl_bridge.session.missions.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError, Vehicle
@@ -57,7 +56,7 @@ class MavsdkLog:
         """Drop all lines from now on, such as warnings about sockets that MAVSDK closes itself."""
         self._quiet = True
 
-    def _on_line(self, level: Any, message: str, _file: str | None, _line: int) -> bool:
+    def _on_line(self, level: LogLevel, message: str, _file: str | None, _line: int) -> bool:
         if self._quiet or level < LogLevel.WARN or message.startswith(DROPPED_LINES) or message == self._last:
             return True
         self._last = message
@@ -125,7 +124,7 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
         _held.remove(mavsdk)
 
 
-async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> Any:
+async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> System | None:
     """The autopilot with a system id, or None if it is not found within ``limit`` s of wall time."""
     end = asyncio.get_running_loop().time() + limit
     while asyncio.get_running_loop().time() < end:

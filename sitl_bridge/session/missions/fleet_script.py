@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.session.missions.connection import CONNECTIONS, TOO_MANY, connect
@@ -101,7 +101,7 @@ def run_fleet(
     return run_coroutine(fly)
 
 
-async def all_of(work: dict[str, Awaitable[Any]]) -> dict[str, BaseException]:
+async def all_of(work: dict[str, Awaitable[object]]) -> dict[str, BaseException]:
     """Wait until the work of every vehicle is done or has failed; a failure does not stop the others.
 
     Returns:

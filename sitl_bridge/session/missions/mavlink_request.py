@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
 
 from mavsdk.plugins.mavlink_direct import MavlinkMessage
 
@@ -63,7 +62,7 @@ async def request(
     return waiting.result()
 
 
-async def _first(answers: AsyncGenerator[Any, None], fits: Callable[[Fields], bool]) -> Fields:
+async def _first(answers: AsyncGenerator[MavlinkMessage, None], fits: Callable[[Fields], bool]) -> Fields:
     async for answer in answers:
         fields: Fields = json.loads(answer.fields_json)
         if fits(fields):

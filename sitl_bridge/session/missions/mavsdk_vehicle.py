@@ -13,9 +13,9 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
-from mavsdk.asyncio import Mavsdk, MavsdkError
+from mavsdk.asyncio import Mavsdk, MavsdkError, System
 from mavsdk.asyncio.plugins.action import ActionAsync
 from mavsdk.asyncio.plugins.events import EventsAsync
 from mavsdk.asyncio.plugins.mavlink_direct import MavlinkDirectAsync
@@ -23,8 +23,18 @@ from mavsdk.asyncio.plugins.mission_raw import MissionRawAsync
 from mavsdk.asyncio.plugins.offboard import OffboardAsync
 from mavsdk.asyncio.plugins.param import ParamAsync
 from mavsdk.asyncio.plugins.telemetry import TelemetryAsync
+from mavsdk.plugins.events import HealthAndArmingCheckReport
 from mavsdk.plugins.mavlink_direct import MavlinkMessage
-from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
+from mavsdk.plugins.telemetry import (
+    EulerAngle,
+    FlightMode,
+    Health,
+    LandedState,
+    Position,
+    PositionVelocityNed,
+    StatusText,
+    StatusTextType,
+)
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
@@ -32,6 +42,8 @@ from sitl_bridge.session.missions.environment import paused
 from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.missions.time_gate import in_real_time, time_gate
 from sitl_bridge.session.stacks import ROUND
+
+T = TypeVar("T")
 
 SILENCE_LIMIT = 20.0
 """s of wall time without a message, after which a vehicle counts as lost.  Derived: far above the 5 s after
@@ -106,7 +118,7 @@ class Vehicle:
         gate: limits simulated time, if there is a simulation.
     """
 
-    def __init__(self, mavsdk: Mavsdk, system: Any, system_id: int, url: str) -> None:
+    def __init__(self, mavsdk: Mavsdk, system: System, system_id: int, url: str) -> None:
         self.url = url
         self.prefix = ""
         self.mavsdk = mavsdk
@@ -129,7 +141,7 @@ class Vehicle:
         self.armed = False
         self.landed = LandedState.UNKNOWN
         self.mode = FlightMode.UNKNOWN
-        self.health: Any = None
+        self.health: Health | None = None
         self.failed_checks: tuple[str, ...] = ()
         self._reports_checks = False
         self.messages: deque[str] = deque(maxlen=20)
@@ -208,7 +220,7 @@ class Vehicle:
         self._update.set()
         self._update = asyncio.Event()
 
-    async def _each(self, stream: AsyncGenerator[Any, None], handle: Callable[[Any], None]) -> None:
+    async def _each(self, stream: AsyncGenerator[T, None], handle: Callable[[T], None]) -> None:
         async with aclosing(stream):
             async for item in stream:
                 handle(item)
@@ -275,7 +287,7 @@ class Vehicle:
                 await self._answered.wait()
         return self._answers.pop(query)
 
-    def _on_time(self, message: Any) -> None:
+    def _on_time(self, message: MavlinkMessage) -> None:
         fields = json.loads(message.fields_json)
         if fields["tc1"] and fields["ts1"] <= self._queries:  # not an answer to MAVSDK's own
             self._answers[fields["ts1"]] = fields["tc1"] // 1000
@@ -305,19 +317,19 @@ class Vehicle:
         self.mode = await telemetry.flight_mode()
         self.health = await telemetry.health()
 
-    def _on_position(self, state: Any) -> None:
+    def _on_position(self, state: PositionVelocityNed) -> None:
         position, velocity = state.position, state.velocity
         self.position = (position.north_m, position.east_m, position.down_m)
         self.velocity = (velocity.north_m_s, velocity.east_m_s, velocity.down_m_s)
 
-    def _on_global_position(self, position: Any) -> None:
+    def _on_global_position(self, position: Position) -> None:
         self.global_position = (
             position.latitude_deg,
             position.longitude_deg,
             position.absolute_altitude_m,
         )
 
-    def _on_attitude(self, euler: Any) -> None:
+    def _on_attitude(self, euler: EulerAngle) -> None:
         self.attitude = (euler.roll_deg, euler.pitch_deg, euler.yaw_deg)
         seconds = euler.timestamp_us * 1e-6
         if not self.time >= seconds:  # also where the time is still nan
@@ -348,7 +360,7 @@ class Vehicle:
             self._allowed += MOST_LEAD
             self.gate.allow(self, round(1e6 * self._allowed))
 
-    def _on_status_text(self, status: Any) -> None:
+    def _on_status_text(self, status: StatusText) -> None:
         kind = StatusTextType(status.type)
         text = status.text.strip()
         if text.startswith(PREFLIGHT) and not self.armed:
@@ -361,7 +373,7 @@ class Vehicle:
         if kind >= StatusTextType.WARNING:
             self.say(f"autopilot {kind.name.lower()}: {text}")
 
-    def _on_arming_report(self, report: Any) -> None:
+    def _on_arming_report(self, report: HealthAndArmingCheckReport) -> None:
         self._reports_checks = True
         present_mode = report.current_mode_intention
         if present_mode.can_arm_or_run:
@@ -600,7 +612,7 @@ def reason(refusal: MavsdkError) -> str:
     return result.name.lower().replace("_", " ") if result is not None else str(refusal)
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+async def within(seconds: float, work: Coroutine[None, None, T]) -> T | None:
     """Result of ``work``, or None if it takes longer than ``seconds`` of wall time or MAVSDK refuses."""
     try:
         async with asyncio.timeout(seconds):

@@ -100,7 +100,7 @@ def run(mission: Mission, parser: argparse.ArgumentParser, arguments: list[str] 
     return run_coroutine(lambda: _fly(mission, options))
 
 
-def run_coroutine(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
+def run_coroutine(fly: Callable[[], Coroutine[None, None, None]]) -> int:
     """Run a flight to its end; returns the exit code, and prints the reason of a failure to stderr."""
     # MAVSDK calls back from its own threads, which wait up to this long for the interpreter.  Python's
     # default of 5 ms is 0.1 s for a vehicle at 20 times real time, and MAVSDK drops callbacks that queue up.
@@ -113,7 +113,7 @@ def run_coroutine(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
         return INTERRUPTED
 
 
-async def _main(fly: Callable[[], Coroutine[Any, Any, None]]) -> int:
+async def _main(fly: Callable[[], Coroutine[None, None, None]]) -> int:
     flight = asyncio.ensure_future(fly())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

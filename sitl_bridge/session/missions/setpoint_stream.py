@@ -12,13 +12,14 @@ import contextlib
 import math
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from mavsdk.asyncio import MavsdkError
 from mavsdk.plugins.offboard import (
     AccelerationNed,
     Attitude,
     AttitudeRate,
+    PositionGlobalYaw,
     PositionNedYaw,
     VelocityBodyYawspeed,
     VelocityNedYaw,
@@ -27,7 +28,9 @@ from mavsdk.plugins.telemetry import FlightMode
 
 from sitl_bridge.session.missions.mavsdk_vehicle import STATE_LIMIT, Vehicle, reason
 
-Setpoint: TypeAlias = Any
+Setpoint: TypeAlias = (
+    PositionNedYaw | PositionGlobalYaw | VelocityNedYaw | VelocityBodyYawspeed | Attitude | AttitudeRate
+)
 """One of MAVSDK's setpoints, or a pair (PositionNedYaw, VelocityNedYaw) of a position with feed-forward."""
 
 
@@ -186,7 +189,7 @@ class OffboardControl:
 
     async def go_to(
         self,
-        setpoint: Any,
+        setpoint: PositionNedYaw,
         *,
         tolerance: float = 0.5,
         settle: float = 1.0,

@@ -72,6 +72,7 @@ UNFINISHED = ("BUSY", "PROTOCOL_ERROR")
 """Results by which a repeated request learns that the flight stack is still at the one before."""
 
 Plugin = TypeVar("Plugin")
+T = TypeVar("T")
 
 
 class TimeGate:
@@ -258,7 +259,7 @@ def in_real_time(plugin: Plugin, gate: TimeGate, names: Collection[str] | None =
 
 
 class _InRealTime:
-    def __init__(self, plugin: Any, gate: TimeGate, names: Collection[str] | None) -> None:
+    def __init__(self, plugin: object, gate: TimeGate, names: Collection[str] | None) -> None:
         self._plugin, self._gate, self._names = plugin, gate, names
 
     def __getattr__(self, name: str) -> Any:
@@ -266,7 +267,7 @@ class _InRealTime:
         if not inspect.iscoroutinefunction(found) or (self._names is not None and name not in self._names):
             return found
 
-        async def request(*arguments: Any, **named: Any) -> Any:
+        async def request(*arguments: object, **named: object) -> object:
             async with self._gate.request():
                 for attempt in range(2, ATTEMPTS + 1):
                     try:
@@ -285,7 +286,7 @@ class _InRealTime:
         return request
 
 
-async def _finished(call: Coroutine[Any, Any, Any]) -> Any:
+async def _finished(call: Coroutine[None, None, T]) -> T:
     """Await a call of MAVSDK, to its end even if this task is cancelled meanwhile.
 
     MAVSDK waits for the answer in a thread, which would never return once its connection is closed.

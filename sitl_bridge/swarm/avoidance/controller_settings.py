@@ -6,7 +6,7 @@ Figures of the paper and its companion code are the defaults; those of our own c
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 import scipy
@@ -189,7 +189,7 @@ class ControllerSettings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _alone(cls, given: Any) -> Any:
+    def _alone(cls, given: object) -> object:
         if isinstance(given, dict) and given.get("paper") is True:
             return {"share_plans": False, "side": 0.0, "lead": 1000.0, **given}
         return given

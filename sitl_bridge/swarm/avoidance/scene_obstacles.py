@@ -7,12 +7,12 @@ scene is taken as the box that holds it; an occupancy map becomes boxes of whole
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
-from sitl_bridge.base.arrays import Floats, Ints, Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.records import BOX, CYLINDER, HEIGHT_MAP, MESH, SPHERE
 from sitl_bridge.core.world.scene import Scene
@@ -87,7 +87,7 @@ def obstacles_of_map(seen: OccupancyMap, routes: Iterable[RouteSpecification]) -
     return _few_enough(found, f"the map, with cells of {seen.cell:g} m,")
 
 
-def _plan(name: str, shape: Any) -> Plan:
+def _plan(name: str, shape: Records) -> Plan:
     if shape["kind"] == SPHERE:
         return SpherePlan(
             kind="sphere", name=name, centre=to_vector(shape["position"]), radius=float(shape["half_size"][0])

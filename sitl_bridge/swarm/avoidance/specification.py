@@ -6,13 +6,14 @@ import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.quantities import Degrees
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -251,7 +252,7 @@ def check_scenario(scenario: AvoidanceSpecification) -> None:
         raise ConfigurationError(f"scenario {scenario.name}", faults)
 
 
-def flight_faults(scenario: AvoidanceSpecification) -> Iterator[tuple[tuple[Any, ...], str]]:
+def flight_faults(scenario: AvoidanceSpecification) -> Iterator[tuple[FieldPath, str]]:
     """Why a scenario cannot be flown: place in the file and reason, of each fault."""
     plans = scenario.plans()
     if not plans:
@@ -301,8 +302,8 @@ def _is_table(plan: RouteSpecification) -> bool:
 
 
 def _reference_faults(
-    where: tuple[Any, ...], plan: RouteSpecification, scenario: AvoidanceSpecification
-) -> Iterator[tuple[tuple[Any, ...], str]]:
+    where: FieldPath, plan: RouteSpecification, scenario: AvoidanceSpecification
+) -> Iterator[tuple[FieldPath, str]]:
     reference = plan.reference()
     if reference.duration > scenario.duration:
         yield (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -118,14 +118,14 @@ def load_offsets(path: Path, count: int) -> Floats:
     return np.array(offsets, dtype=np.float64).reshape(count, 3)
 
 
-def _csv_offsets(path: Path) -> tuple[list[Any], list[int]]:
+def _csv_offsets(path: Path) -> tuple[Sequence[Sequence[str | float]], list[int]]:
     table = read_rows(path)
     if not table or [cell.strip() for cell in table[0][0]] != ["forward", "right", "down"]:
         raise ConfigurationError(str(path), ["line 1: the header must be forward,right,down"])
     return [row for row, _ in table[1:]], [line for _, line in table[1:]]
 
 
-def _yaml_offsets(path: Path) -> tuple[list[Any], list[int]]:
+def _yaml_offsets(path: Path) -> tuple[Sequence[Sequence[str | float]], list[int]]:
     data, lines = load(path)
     rows = data.get("offsets")
     if not isinstance(rows, list) or set(data) != {"offsets"}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -205,9 +205,8 @@ class DepthCameraSpecification(RangingSpecification):
 
     @model_validator(mode="before")
     @classmethod
-    def _take_defaults(cls, data: Any) -> Any:
-        preset = PRESETS.get(data.get("model", "kinect")) if isinstance(data, dict) else None
-        if preset is None:
+    def _take_defaults(cls, data: object) -> object:
+        if not isinstance(data, dict) or (preset := PRESETS.get(data.get("model", "kinect"))) is None:
             return data
         # A file's lists count as tuples only until a validator has seen them.
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
