@@ -553,31 +553,26 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
 
 
 def test_the_page_runs_no_script_in_the_texts_of_others(
-    make_desk: Callable[..., Desk], tmp_path: Path
+    page: Page, make_desk: Callable[..., Desk], tmp_path: Path
 ) -> None:
     evil = "<script src='//x'>a_b</script> *{x}* [y](z) `|~\\"
-    page, listed = MagicMock(), list[Mock]()
-    page.gui.add_dropdown.side_effect = lambda _, options, **__: Mock(value=options[0], options=options)
-
-    def markdown(content: str) -> Mock:
-        listed.append(Mock(content=content))
-        return listed[-1]
-
-    page.gui.add_markdown.side_effect = markdown
     run = ViewedRun(make_run(tmp_path / "run"))
     run.notes.append(evil)
     run.recorded.description["vehicles"][0]["autopilot"] = {"name": evil}
-    panel = ControlPanel(page, run, MagicMock(), Mock())
+    panel = page.panel(run)
     panel.stacks = [StackReport("Hold", [(1.0, 6, evil)], (1.0, 0.0, 0.0, -2.0))]
-    panel.show(take_snapshot(make_desk().server), 0.0, rows_at(0.0, 1))
-    panel.show_replies([
-        Reply(version=1, time=3.0, request_id="a", command="arm", vehicle="0", accepted=False, reason=evil)
-    ])  # fmt: skip
-    shown = [one.content for one in listed if "window" in one.content or "script" in one.content]
-    assert len(shown) == 4
-    for content in shown:
-        assert evil in html.unescape(content)
-        assert not set("<>{}[]`|~\\_") & set(content)
+    refused = Reply(version=1, time=3.0, request_id="a", command="arm", vehicle="0", accepted=False,
+                    reason=evil)  # fmt: skip
+    page.call(lambda: panel.show(take_snapshot(make_desk().server), 0.0, rows_at(0.0, 1)))
+    page.call(lambda: panel.show_replies([refused]))
+
+    def texts() -> list[str]:
+        return [text for text in page.client.texts() if "script" in text]
+
+    page.client.take(lambda: len(texts()) == 4)
+    for text in texts():
+        assert evil in html.unescape(text)
+        assert not set("<>{}[]`|~\\_") & set(text)
 
 
 def test_the_speed_on_the_page_is_that_of_the_simulation(

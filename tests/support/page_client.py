@@ -64,7 +64,11 @@ class PageClient:
 
     def has(self, text: str) -> bool:
         """Whether a text stands on the page."""
-        return any(text in str(one.get("_markdown")) for one in self.gui.values())
+        return any(text in shown for shown in self.texts())
+
+    def texts(self) -> list[str]:
+        """The texts between the page's elements, Markdown."""
+        return [one["_markdown"] for one in self.gui.values() if "_markdown" in one]
 
     def set(self, label: str, value: object) -> None:
         """Give the first element with a label another value; True for a button is a click."""
