@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-import aiomqtt
 import pytest
 from support.bus_client import Client
 from support.tls_broker import PASSWORD, USER, TlsBroker
 
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.live.bus import client as bus_client
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.bus import Bus
-from sitl_bridge.live.bus.client_settings import ClientSettings
-from sitl_bridge.live.run.client_link import FROM_BRIDGE, FROM_CLIENT, PipeEnd, UserNotice
 from sitl_bridge.live.run.outlet import RunContext
 
 Wait = Callable[..., None]
 
 CONNECT, CONNACK, PUBLISH, PUBACK, DISCONNECT = 0x10, 0x20, 0x32, 0x40, 0xE0
+SUBSCRIBE, SUBACK = 0x82, 0x90
 """First bytes of MQTT 3.1.1's packets; PUBLISH with quality of service 1."""
-DUPLICATE = 0x08
-"""Flag of a PUBLISH that is sent again because no acknowledgement came."""
+DUPLICATE, RETAIN = 0x08, 0x01
+"""Flags of a PUBLISH that is sent again because no acknowledgement came, and that is kept."""
 
 
 @pytest.fixture
@@ -160,47 +157,42 @@ def test_a_broker_whose_certificate_nobody_vouches_for_is_refused_with_what_to_d
     assert not any(PASSWORD in note for note in notes)
 
 
+def close_at_once(listener: socket.socket, closed: list[int]) -> None:
+    """Grant what each client asks for, and close its connection, until the listener is closed."""
+    while True:
+        try:
+            plain, _ = listener.accept()
+        except OSError:
+            return
+        with plain, plain.makefile("rb") as stream:
+            answer(stream, CONNECT)
+            plain.sendall(packet(CONNACK, b"\0\0"))
+            wanted = answer(stream, SUBSCRIBE)
+            number, topics, at = wanted[:2], 0, 2
+            while at < len(wanted):
+                at += 3 + int.from_bytes(wanted[at : at + 2], "big")
+                topics += 1
+            plain.sendall(packet(SUBACK, number + bytes([1] * topics)))
+            status = answer(stream, PUBLISH | RETAIN)
+            end = 2 + int.from_bytes(status[:2], "big")
+            plain.sendall(packet(PUBACK, status[end : end + 2]))
+        closed.append(1)
+
+
 def test_a_broker_that_accepts_every_connection_and_closes_it_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: LockstepServer, wait_for: Wait, tmp_path: Path
 ) -> None:
     """As a broker does at once where its rules forbid what is published, or a message is too large."""
-    connections = []
-
-    class Closing:
-        async def __aenter__(self) -> Closing:
-            connections.append(self)
-            if len(connections) == 5:
-                bus._stop.set()
-            return self
-
-        async def __aexit__(self, *_exception: object) -> None:
-            """Nothing is open."""
-
-        async def subscribe(self, _topics: object) -> None:
-            """Granted."""
-
-        async def publish(self, *_message: object, **_quality: object) -> None:
-            """Accepted."""
-
-        @property
-        async def messages(self) -> AsyncIterator[aiomqtt.Message]:
-            for reason in ("Disconnected during message iteration",):
-                raise aiomqtt.MqttError(reason)
-            yield aiomqtt.Message("", b"", 0, False, 0, None)
-
-    here, there = socket.socketpair()
-    with here, there:
-        address = BusAddress.parse("mqtt://127.0.0.1:1")
-        settings = ClientSettings(address, 1, str(address), "run", ("0",), tmp_path)
-        bus = bus_client.Client(settings, PipeEnd(there, FROM_BRIDGE))
-        monkeypatch.setattr(bus, "_client", Closing)
-        monkeypatch.setattr(bus_client, "LONGEST_WAIT", bus_client.FIRST_WAIT)
-        asyncio.run(bus._keep_connected())
-        there.shutdown(socket.SHUT_WR)
-        link, said = PipeEnd(here, FROM_CLIENT), []
-        with contextlib.suppress(EOFError):
-            while True:
-                said.append(link.receive())
-    assert [message.line for message in said if isinstance(message, UserNotice)] == [
-        "bus: no connection to mqtt://127.0.0.1:1: the broker closed the connection; trying again"
+    said: list[str] = []
+    closed: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"mqtt://127.0.0.1:{listener.getsockname()[1]}"
+        serving = threading.Thread(target=close_at_once, args=(listener, closed))
+        serving.start()
+        with Bus(RunContext(server, tmp_path, notify=said.append), BusAddress.parse(url)):
+            wait_for(lambda: len(closed) >= 4, "the fourth connection")
+        listener.shutdown(socket.SHUT_RDWR)
+        serving.join()
+    assert [line for line in said if "connection" in line] == [
+        f"bus: no connection to {url}: the broker closed the connection; trying again"
     ]

@@ -117,7 +117,7 @@ class Node:
         self._found = BuiltinDataReader(self.participant, BuiltinTopicDcpsPublication)
         self.offered: dict[str, Any] = {}
         self._readers: dict[str, tuple[str, DataReader[Any]]] = {}
-        self._kept: list[Any] = []
+        self.kept: list[Any] = []
 
     def until(self, done: Callable[[], Any]) -> Any:
         end = time.monotonic() + TIMEOUT
@@ -147,7 +147,7 @@ class Node:
         def publish(message: Any) -> None:
             writer.write(raw_message(kind, bytes(STORE.serialize_cdr(message, name))))
 
-        self._kept.append(writer)
+        self.kept.append(writer)
         return publish
 
     def take(self, topic: str, most: int = 100_000) -> list[Any]:
@@ -484,7 +484,7 @@ def test_twists_poses_and_wind_become_commands_in_the_axes_of_ros(
             kinds["geometry_msgs/msg/PoseStamped"](header, pose), "geometry_msgs/msg/PoseStamped"
         )
     ).replace(b"map", b"m\xe4p")
-    node._kept[-1].write(raw_message(foreign_type("geometry_msgs/msg/PoseStamped"), latin))
+    node.kept[-1].write(raw_message(foreign_type("geometry_msgs/msg/PoseStamped"), latin))
     node.until(lambda: "not UTF-8" in said[-1])  # and the graph goes on
     go(kinds["geometry_msgs/msg/PoseStamped"](header, pose))
     node.until(lambda: len(source.flown) == 4)
@@ -591,18 +591,19 @@ def test_a_node_that_is_there_and_answers_nothing_is_named_once(monkeypatch: pyt
     monkeypatch.setattr("sitl_bridge.live.ros2.graph.SILENT", 0.0)
     said: list[str] = []
     looks = itertools.count()
-    waited: WaitedNodes
+    takers: list[Callable[[bytes], None]] = []
+    asked: list[bytes] = []
 
     def look(_wait: float) -> None:
         """All answer at last, as after a callback that took long."""
         if next(looks) % 4 == 3:
-            for service, number in tuple(waited._waiting):
-                waited._answered(service, struct.pack("<I", number))
+            for request in asked:
+                takers[0](request)  # both begin with the request's number
 
     participant: Any = SimpleNamespace(
-        be_client=lambda *_service: None,
+        be_client=lambda _service, _name, take: takers.append(take),
         has_server=lambda _service: True,
-        request=lambda *_request: None,
+        request=lambda _service, fields: asked.append(fields),
         take_arrived=look,
     )
     waited = WaitedNodes(("slow",), participant, said.append, lambda: False)

@@ -580,10 +580,14 @@ def test_the_speed_on_the_page_is_that_of_the_simulation(
 ) -> None:
     server = make_desk().server
     panel = page.panel(ViewedRun(make_run(tmp_path / "run")))
+
+    def shows(speed: str) -> bool:
+        return page.client.element("Speed").get("value") == speed
+
     for speed, shown in ((3.0, "3"), (math.inf, "max"), (1.0, "1")):
         server.set_speed(speed)
         page.call(lambda: panel.show(take_snapshot(server), 0.0, rows_at(0.0, 1)))
-        page.client.take(lambda shown=shown: page.client.element("Speed").get("value") == shown)
+        page.client.take(partial(shows, shown))
         assert shown in page.client.element("Speed")["options"]
     page.set("Speed", "max")
     assert page.sent == [("pace", None, {"speed": "max"})], "only a user's choice is a command"
@@ -710,7 +714,7 @@ def test_sticks_of_the_page_are_a_command_of_the_bus_and_one_refusal_is_listed_o
     for time_ in (1.0, 2.0, 3.0):
         refused = Reply(version=1, time=time_, request_id="a", command="sticks", vehicle="0", accepted=False,
                         reason="not armed")  # fmt: skip
-        page.call(lambda refused=refused: panel.show_replies([refused]))
+        page.call(partial(panel.show_replies, [refused]))
     page.call(lambda: panel.show_note("the last"))
     client.take(lambda: client.has("- the last\n- 1.0 s: sticks refused: not armed"))
     page.sent.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
+from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session import linked
 from sitl_bridge.session.linked import SETPOINTS_BEFORE, LinkedVehicles
 from sitl_bridge.session.monitor import Monitor
@@ -126,17 +128,23 @@ def test_a_busy_machine_is_no_silence_of_the_storage_of_plans(
     vehicle, seconds = Vehicles([]), iter(range(10_000))
     monkeypatch.setattr(time, "monotonic", lambda: next(seconds) * 0.3)  # as at load 15
     monkeypatch.setattr(linked, "WALL_LOOK", 0.0)
-    vehicle.monitor.post = lambda _messages: None
-    ack = mavlink.MAVLink_mission_ack_message(
-        255, 190, mavlink.MAV_MISSION_ACCEPTED, mavlink.MAV_MISSION_TYPE_RALLY
-    )
+    posted: list[tuple[int, int]] = []
+    vehicle.monitor.post = lambda messages: posted.append((messages[0].mission_type, vehicle.now))
+    vehicle.monitor.prompt = True
 
     def take(number: int) -> object:
-        return ack if number == linked.ACK and vehicle.now >= steps * STEP else None
+        if number != linked.ACK or not posted or vehicle.now < posted[-1][1] + steps * STEP:
+            return None
+        return mavlink.MAVLink_mission_ack_message(255, 190, mavlink.MAV_MISSION_ACCEPTED, posted[-1][0])
 
     vehicle.monitor.take = take
+    plan = Plan("a.plan", (math.nan, math.nan, math.nan), ())
     if steps == 100:
-        vehicle._upload(0, "rally points", mavlink.MAV_MISSION_TYPE_RALLY, [])
+        vehicle.upload(0, plan)
+        assert [kind for kind, _ in posted] == [
+            mavlink.MAV_MISSION_TYPE_FENCE,
+            mavlink.MAV_MISSION_TYPE_RALLY,
+        ]
     else:
-        with pytest.raises(UserError, match="does not answer to the upload of the plan's rally points"):
-            vehicle._upload(0, "rally points", mavlink.MAV_MISSION_TYPE_RALLY, [])
+        with pytest.raises(UserError, match="does not answer to the upload of the plan's geofence"):
+            vehicle.upload(0, plan)
