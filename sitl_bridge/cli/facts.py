@@ -414,7 +414,7 @@ def parameter_facts(source: str, vehicles: Sequence[VehicleSettings], px4: Path 
         chosen = vehicle.choose_parameters(choice, World())
         if chosen is not None:
             listed[vehicle.name] = asdict(chosen)
-            notes += chosen.notes(choice.name)
+        notes += vehicle.parameter_notes(choice, World())
     if faults:
         raise ConfigurationError(source, list(dict.fromkeys(faults)))
     return {"parameters": listed, "warnings": list(dict.fromkeys(notes))}

@@ -42,6 +42,7 @@ from sitl_bridge.link.px4.given_parameters import (
     ParameterFile,
     build_parameters,
     given_faults,
+    grounding,
 )
 from sitl_bridge.live.outlets import OutletSettings
 from sitl_bridge.plan.plan import Plan, fence_breach, fenced
@@ -299,6 +300,16 @@ class VehicleSettings:
         faults = given_faults(given, known, None if px4 is None else px4.etc, own_battery=external)
         return [f"parameters of {self.airframe.name}: {fault}" for fault in faults]
 
+    def parameter_notes(self, autopilot: AutopilotChoice, world: World) -> list[str]:
+        """What is not used of the parameter file, and what keeps PX4 on the ground, in sentences."""
+        chosen = self.choose_parameters(autopilot, world)
+        notes = [] if chosen is None else chosen.notes(autopilot.name)
+        if autopilot.kind == "builtin":
+            return notes
+        flown = {} if chosen is None else chosen.flown
+        held = grounding({**self.airframe.px4.parameters, **flown, **self.parameters})
+        return notes + [f"parameters of {self.airframe.name}: {note}" for note in held]
+
     def choose_parameters(
         self, autopilot: AutopilotChoice, world: World, speed: float = 1.0
     ) -> ChosenParameters | None:
@@ -399,13 +410,12 @@ class FlightSettings(RunChoices):
         )
 
     def given_notes(self, autopilots: Sequence[AutopilotChoice]) -> list[str]:
-        """What is not used of the vehicles' parameter files and of the environment, in sentences."""
+        """What is not used of parameter files and of the environment, and what keeps PX4 on the ground."""
         world, notes = self.make_world(), list[str]()
         if self.external is None:
             notes += ignored_variables(os.environ)
         for vehicle, autopilot in zip(self.vehicles, autopilots, strict=True):
-            chosen = vehicle.choose_parameters(autopilot, world)
-            notes += [] if chosen is None else chosen.notes(autopilot.name)
+            notes += vehicle.parameter_notes(autopilot, world)
         return list(dict.fromkeys(notes))
 
     def make_world(self) -> World:

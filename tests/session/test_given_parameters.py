@@ -36,7 +36,8 @@ METADATA = {
     "COM_OF_LOSS_T": ("Float", 1.0, 0.0, 60.0), "MPC_LAND_RADIUS": ("Float", 1000.0, 0.0, 1e4),
     "NAV_RCL_ACT": ("Int32", 2, 1, 6), "SIM_BAT_DRAIN": ("Float", 60.0, 0.0, 1e5),
     "SIM_GPS_USED": ("Int32", 10, 0, 50), "SIH_MASS": ("Float", 1.0, 0.0, 20.0),
-    "CAL_ACC0_ID": ("Int32", 0, 0, 1e9), "RTL_RETURN_ALT": ("Float", 60.0, 0.0, 1e4),
+    "CAL_ACC0_ID": ("Int32", 0, 0, 1e9), "MPC_Z_VEL_MAX_DN": ("Float", 1.5, 0.5, 4.0),
+    "RTL_RETURN_ALT": ("Float", 60.0, 0.0, 1e4),
 }  # fmt: skip
 
 
@@ -201,6 +202,27 @@ def test_variables_of_the_environment_are_named_with_the_option_that_replaces_th
         RuntimeWarning, match=r"PX4_HOME_LAT \(--home\), PX4_PARAM_MIS_TAKEOFF_ALT \(--param\)"
     ):
         sb.Sitl("iris").close()
+
+
+@pytest.mark.parametrize(
+    ("named", "in_file", "noted"),
+    [
+        ({}, 0.5, True),
+        ({"MPC_Z_VEL_MAX_DN": 0.53}, 1.5, True),
+        ({"MPC_Z_VEL_MAX_DN": 1.0}, 0.5, False),
+        ({}, 0.54, False),
+    ],
+)
+def test_a_sink_rate_that_keeps_px4_on_the_ground_is_named(
+    build: Px4Build, named: dict[str, float], in_file: float, noted: bool
+) -> None:
+    file = ParameterFile("real.params", {"MPC_Z_VEL_MAX_DN": in_file})
+    vehicle = VehicleSettings(load_airframe("iris"), parameters=named, parameter_file=file)
+    notes = {
+        kind: vehicle.parameter_notes(AutopilotChoice(kind, build), World()) for kind in ("px4", "builtin")
+    }
+    assert any("does not leave the ground" in note for note in notes["px4"]) is noted
+    assert not any("does not leave the ground" in note for note in notes["builtin"])
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,22 @@ def given_faults(
     return faults
 
 
+LEAST_SINK = 0.7 / 1.3
+"""m/s.  On the ground PX4's automatic modes plan 0.7 m/s downwards, and brake what they plan above 1.3 times
+MPC_Z_VEL_MAX_DN: they plan no take-off then (FlightTaskAuto.cpp, reActivate and _checkEmergencyBraking)."""
+
+
+def grounding(parameters: Parameters) -> list[str]:
+    """Return sentences on allowed values with which PX4 does not leave the ground and does not say why."""
+    sink = parameters.get("MPC_Z_VEL_MAX_DN", math.inf)
+    if sink >= LEAST_SINK:
+        return []
+    return [
+        f"MPC_Z_VEL_MAX_DN {sink:g}: below {LEAST_SINK:.2f} PX4 does not leave the ground in Takeoff and"
+        " Mission, and says nothing"
+    ]
+
+
 def _same(value: float, other: float | None) -> bool:
     return other is not None and math.isclose(value, other, rel_tol=1e-5, abs_tol=1e-9)
 
