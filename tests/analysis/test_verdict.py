@@ -252,9 +252,12 @@ def test_what_only_showed_the_flight_may_end(tmp_path: Path) -> None:
     assert found.notes == ("the page has ended, and the simulation went on without: ValueError: killed",)
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(20.0, True), (30.0, False), (None, False)])
-def test_controllers_at_their_limit_are_a_note_with_the_time(
-    tmp_path: Path, limit: float | None, expected: bool
+@pytest.mark.parametrize(
+    ("limit", "seconds", "expected"),
+    [(20.0, 2.0, True), (20.0, 0.1, False), (30.0, 2.0, False), (None, 2.0, False)],
+)
+def test_controllers_for_long_at_their_limit_are_a_note_with_the_time(
+    tmp_path: Path, limit: float | None, seconds: float, expected: bool
 ) -> None:
     run = make_run(tmp_path / "run")
     file = run / "run.json"
@@ -262,11 +265,12 @@ def test_controllers_at_their_limit_are_a_note_with_the_time(
     told["vehicles"][0]["airframe"] |= {"esc": {"current_limit": limit}, "motor": {"kind": "first_order"}}
     file.write_text(json.dumps(told))
     rows = np.load(run / "truth.npy")
-    rows["motor_current_2"][100:600] = 20.0
+    steps = round(seconds / (float(np.median(np.diff(rows["time"]))) * 1e-6))
+    rows["motor_current_2"][100 : 100 + steps] = 20.0
     np.save(run / "truth.npy", rows)
-    step = float(np.median(np.diff(rows["time"]))) * 1e-6
-    note = f"speed controllers at their current limit for {500 * step:.1f} s"
+    note = f"speed controllers at their current limit for {seconds:.1f} s"
     assert (note in verdict(run).notes) is expected
+    assert any("current limit" in found for found in verdict(run).notes) is expected
 
 
 @pytest.mark.parametrize(("wind", "expected"), [((0.0, 8.0), True), ((8.0, 0.0), False), ((0.0, 0.0), False)])

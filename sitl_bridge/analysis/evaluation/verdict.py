@@ -298,6 +298,10 @@ def _drift_words(vehicle: RecordedVehicle) -> list[str]:
     return [f"drifted {along:.0f} m downwind of its take-off to the fence, in {speed:.1f} m/s of wind"]
 
 
+LEAST_LIMITED = 0.5
+"""s at the controllers' limit that are worth a note; a motor that speeds up is there for some 0.1 s."""
+
+
 def _limited_seconds(run: RunRecord, vehicle: RecordedVehicle) -> float:
     """Time in s in which a speed controller of first-order motors gave all the current that it may."""
     described = [one for one in run.run.get("vehicles", ()) if one.get("name") == vehicle.name]
@@ -336,7 +340,7 @@ def _notes(run: RunRecord) -> list[str]:
     for vehicle in run.vehicles:
         lines = [s.words() for s in explained if s.vehicle == vehicle.name]
         limited = _limited_seconds(run, vehicle)
-        if limited > 0.0:
+        if limited >= LEAST_LIMITED:
             lines.append(f"speed controllers at their current limit for {limited:.1f} s")
         summary = run.of_vehicle(vehicle.name)
         faults = summary.get("link_faults")
