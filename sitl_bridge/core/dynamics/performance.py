@@ -209,7 +209,8 @@ def _trim_thrusts(vehicle: Packed, weight: float, density: float) -> Floats:
         trim *= weight / float(np.linalg.norm(trim @ axis))
         if trim.min() < -1e-9 * weight:
             raise UserError(
-                f"the vehicle cannot hover: rotor {int(trim.argmin()) + 1} would have to pull downwards"
+                f"the vehicle cannot hover: rotor {int(trim.argmin()) + 1} would have to pull downwards;"
+                " each must lift in a hover, reversible or not (docs/limits.md)"
             )
         change = float(np.abs(trim - thrusts).max())
         thrusts = np.maximum(trim, 0.0)
