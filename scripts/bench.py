@@ -453,7 +453,7 @@ def recorder(options: argparse.Namespace, say: Any) -> dict[str, Any]:
             for k in range(options.repeats):
                 place = Path(temporary) / f"{airframe}{k}"
                 place.mkdir()
-                with RunRecorder(place, ErrorLog()) as recording:
+                with RunRecorder(place, ErrorLog(), 4) as recording:
                     recording.write(rows, data, marks)
                     begin = time.process_time()
                     for time_of_row in range(BATCHES):

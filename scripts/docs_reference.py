@@ -32,7 +32,7 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.campaign.file import Campaign
 from sitl_bridge.live.run.messages import message_models
-from sitl_bridge.record.records import Row, Step, flat
+from sitl_bridge.record.records import Row, Step, flat, row_type
 from sitl_bridge.session.scenario import Scenario
 
 MODELS: dict[str, type[BaseModel]] = {
@@ -252,16 +252,15 @@ def recorded_columns() -> Iterator[str]:
     yield "# Recorded columns\n"
     yield "Columns of the tables of a [run](../run-directory.md), in their order, with their types in NumPy,"
     yield "as `RecordedRun` and `sb.TruthTable` give them.  The files themselves and exported tables have one"
-    yield "column a component.  Positions are from the world's origin, body axes FRD; what a vehicle lacks,"
-    yield "such as further rotors, is 0.\n"
-    for file, record in (("truth.npy", Row), ("steps.npy", Step)):
+    yield "column a component.  Positions are from the world's origin, body axes FRD.  There are as many"
+    yield "columns of rotors as the vehicle with most has, here a quadrotor's; what another lacks is 0.\n"
+    for file, record, dtype in (("truth.npy", Row, row_type(4)), ("steps.npy", Step, Step.dtype)):
         meanings = dict(
             re.findall(r"^    (\w+): [^#\n]*(?:# (.*))?$", inspect.getsource(record), re.MULTILINE)
         )
         yield f"## {file}\n"
         yield "| column | meaning | type | in the file and exports |"
         yield "|---|---|---|---|"
-        dtype = record.dtype
         exported = iter(flat(dtype).names or ())
         for name in dtype.names or ():
             shape = dtype[name].shape

@@ -36,7 +36,7 @@ from sitl_bridge.core.simulation.events import (
     apply_event,
     gusts_of,
 )
-from sitl_bridge.record.records import ROW, flat
+from sitl_bridge.record.records import flat
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.topic_memory import TopicMemory
@@ -179,8 +179,8 @@ class InProcessStacks(Stacks):
             self._facts = {"speed": "inf", **facts, **self._facts}
             self._place.describe(**self._facts)
         file = None if self._place is None else self._place.truth
-        start = self.simulation.start
-        recording = Recording(self.names, start, 0, file, lambda: self.fleet.record(None))
+        start, rotors = self.simulation.start, self.simulation.most_rotors
+        recording = Recording(self.names, start, rotors, 0, file, lambda: self.fleet.record(None))
         self.fleet.record(recording)
         return recording
 
@@ -299,7 +299,8 @@ class InProcessStacks(Stacks):
     def _run_in_memory(self) -> RunRecord:
         """The run as ``read_run`` reads it, with the topics that measures need."""
         assert self._recording is not None
-        table = self._recording.rows.view(flat(ROW))
+        rows = self._recording.rows
+        table = rows.view(flat(rows.dtype))
         vehicles = []
         for i, (vehicle, memory) in enumerate(zip(self.settings.vehicles, self.logs.values(), strict=True)):
             assert isinstance(memory, TopicMemory)

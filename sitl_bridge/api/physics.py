@@ -290,7 +290,7 @@ class Simulation(VehicleArrays):
                 self._recording = None
 
         path = None if file is None else Path(file)
-        recording = Recording(self.names, self._core.start, every, path, end)
+        recording = Recording(self.names, self._core.start, self.rotor_count, every, path, end)
         self._recording = recording
         return recording
 

@@ -11,8 +11,8 @@ import numpy as np
 from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Mask, Records, Singles
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.record.records import ROW, flat
-from sitl_bridge.record.truth_log import TruthLog, read_truth
+from sitl_bridge.record.records import ROW, converted, flat, row_type
+from sitl_bridge.record.truth_log import TruthLog, as_rows, read_truth
 
 if TYPE_CHECKING:
     import pandas
@@ -40,7 +40,7 @@ class TruthTable:
     Positions are NED in m from the world's origin, body axes are FRD.
 
     Args:
-        rows: (steps * n,) ROW, all vehicles of a step together.
+        rows: (steps * n,) of a ``row_type``, all vehicles of a step together.
         names: of the vehicles.
         start: us of simulated time from which ``time`` counts.
         alone: whether the arrays of a single vehicle are without the vehicle axis.
@@ -143,17 +143,17 @@ class TruthTable:
 
     @property
     def rotor_speed(self) -> Singles:
-        """(steps, n, 12) rad/s; 0 beyond the vehicle's rotors."""
+        """(steps, n, m) rad/s of the rotors of the vehicle that has most; 0 beyond those of another."""
         return self._column("rotor_speed")
 
     @property
     def rotor_thrust(self) -> Singles:
-        """(steps, n, 12) N."""
+        """(steps, n, m) N."""
         return self._column("rotor_thrust")
 
     @property
     def control(self) -> Singles:
-        """(steps, n, 16) motor commands 0..1, held over the step that ends at ``time``."""
+        """(steps, n, m) motor commands 0..1, held over the step that ends at ``time``."""
         return self._column("control")
 
     @property
@@ -172,8 +172,9 @@ class TruthTable:
             import pandas as pd
         except ImportError as error:
             raise UserError("to_pandas needs pandas, which is not installed: pip install pandas") from error
-        names = flat(ROW).names or ()
-        columns = self.rows.reshape(-1).view(flat(ROW))
+        columns = self.rows.reshape(-1)
+        columns = columns.view(flat(columns.dtype))
+        names = columns.dtype.names or ()
         index = pd.MultiIndex.from_product([self.time, self.names], names=_KEYS)
         return pd.DataFrame({name: columns[name] for name in names if name not in _KEYS}, index=index)
 
@@ -201,6 +202,7 @@ class Recording(Closing, TruthTable):
     Args:
         names: of the vehicles.
         start: us from which ``time`` counts.
+        rotors: of the vehicle that has most.
         interval: us between the rows that are kept; 0 keeps every step.
         file: new file for the table, from which the arrays are then read; None keeps it in memory.
         end: called when the recording ends.
@@ -210,13 +212,19 @@ class Recording(Closing, TruthTable):
     """
 
     def __init__(
-        self, names: Sequence[str], start: int, interval: int, file: Path | None, end: Callable[[], None]
+        self,
+        names: Sequence[str],
+        start: int,
+        rotors: int,
+        interval: int,
+        file: Path | None,
+        end: Callable[[], None],
     ) -> None:
-        super().__init__(np.zeros(0, ROW), names, start)
+        super().__init__(np.zeros(0, row_type(rotors)), names, start)
         self.file = file
         self._interval = interval
         self._blocks: list[Records] = []
-        self._log = None if file is None else TruthLog(file)
+        self._log = None if file is None else TruthLog(file, self._rows.dtype)
         self._end: Callable[[], None] | None = end
         self._stale = False
 
@@ -239,7 +247,7 @@ class Recording(Closing, TruthTable):
         if self._log is not None:
             self._log.write(rows)
         else:
-            self._blocks.append(rows.copy())
+            self._blocks.append(np.array(converted(rows, self._rows.dtype)))
 
     @property
     def rows(self) -> Records:
@@ -248,7 +256,8 @@ class Recording(Closing, TruthTable):
             self._rows = _read(self.file)
         elif self._stale:
             # As bytes: numpy compares the types of records block by block.
-            self._rows = np.concatenate([block.view(np.uint8) for block in self._blocks]).view(ROW)
+            joined = np.concatenate([block.view(np.uint8) for block in self._blocks])
+            self._rows = joined.view(self._rows.dtype)
             self._blocks = [self._rows]
         self._stale = False
         return super().rows
@@ -263,7 +272,4 @@ class Recording(Closing, TruthTable):
 
 
 def _read(file: Path) -> Records:
-    table = read_truth(file)
-    if table.dtype != flat(ROW):
-        raise UserError(f"{file}: has other columns than this version records; `sitl-bridge export` reads it")
-    return table.view(ROW)
+    return as_rows(read_truth(file), file)

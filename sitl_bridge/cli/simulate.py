@@ -195,7 +195,8 @@ def _formation(
         def record(fleet: StackFleet) -> OnEvent:
             facts = describe_simulation("simulate", fleet.simulation, airframes, scenario.proximity)
             _describe(directory, [scenario], on, airframes, **facts)
-            recorder = stack.enter_context(RunRecorder(directory.path, fleet.errors))
+            recorder = RunRecorder(directory.path, fleet.errors, fleet.simulation.most_rotors)
+            stack.enter_context(recorder)
             fleet.record(recorder)
             return lambda event, begins, vehicles: recorder.scheduled(fleet.time, event, begins, vehicles)
 

@@ -12,7 +12,7 @@ from numpy.lib import format as npy
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.record.records import ROW, flat
+from sitl_bridge.record.records import row_type_of
 from sitl_bridge.record.run_recorder import TRUTH
 
 COUNT = re.compile(rb"'shape': \((\d+),\)")
@@ -42,18 +42,19 @@ class RowFollower(Closing):
         except Exception as error:  # numpy raises whatever its parsers meet
             self.close()
             raise UserError(f"{path}: cannot be read as a table of a recording") from error
-        if dtype != flat(ROW):
+        kind = row_type_of(dtype)
+        if kind is None:
             self.close()
             raise UserError(f"{path}: was written by another version of sitl-bridge: it has other columns")
         self._offset = self._file.tell()
-        self._rows = np.zeros(0, ROW)
+        self._rows = np.zeros(0, kind)
 
     def rows(self) -> Records:
-        """(k,) ROW of the whole steps so far, mapped into memory."""
+        """(k,) rows of the whole steps so far, mapped into memory."""
         found = COUNT.search(os.pread(self._file.fileno(), self._offset, 0))
         count = int(found[1]) // self._vehicles * self._vehicles if found else 0
         if count > len(self._rows):
-            self._rows = np.memmap(self._file, ROW, "r", self._offset, (count,))
+            self._rows = np.memmap(self._file, self._rows.dtype, "r", self._offset, (count,))
         return self._rows
 
     def close(self) -> None:

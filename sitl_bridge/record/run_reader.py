@@ -15,9 +15,9 @@ from sitl_bridge.base.arrays import Bytes, Ints, Records
 from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.record.records import ROW, STEP, flat
+from sitl_bridge.record.records import STEP
 from sitl_bridge.record.run_recorder import EVENTS, FRAMES, STEPS, TRUTH
-from sitl_bridge.record.truth_log import map_table
+from sitl_bridge.record.truth_log import as_rows, map_table
 
 R = TypeVar("R")
 LAST_TIME = 1 << 53
@@ -73,16 +73,12 @@ class RecordedRun:
         return table
 
     def _rows(self) -> Records:
-        table = self._table(TRUTH)
-        if table.dtype != flat(ROW):
-            raise UserError(
-                f"{self.path / TRUTH}: was written by another version of sitl-bridge: it has other columns"
-            )
+        table = as_rows(self._table(TRUTH), self.path / TRUTH)
         times = table["time"]
         if len(times) and not 0 <= times.min() <= times.max() < LAST_TIME:
             raise UserError(f"{self.path / TRUTH}: is damaged: a row has a time that cannot be")
         count = int(table["vehicle"][: len(table)].max(initial=0)) + 1
-        return table[: len(table) // count * count].view(ROW)
+        return table[: len(table) // count * count]
 
     @cached_property
     def description(self) -> JsonObject:

@@ -20,7 +20,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.output_file import LineLog, append_whole
 from sitl_bridge.core.simulation.events import ScheduledEvent
-from sitl_bridge.record.records import ROW, STEP
+from sitl_bridge.record.records import STEP, row_type
 from sitl_bridge.record.truth_log import TruthLog
 
 TRUTH, FRAMES, STEPS, EVENTS = "truth.npy", "frames.bin", "steps.npy", "events.jsonl"
@@ -38,18 +38,19 @@ class RunRecorder(Closing):
     Args:
         directory: of the run.
         errors: takes the end of a recording that cannot go on.
+        rotors: of the vehicle that has most.
 
     Raises:
         UserError: if a file exists or cannot be written.
     """
 
-    def __init__(self, directory: Path, errors: ErrorLog) -> None:
+    def __init__(self, directory: Path, errors: ErrorLog, rotors: int) -> None:
         self.directory = directory
         self._errors = errors
         self.complete = True
         """False once a file could not be written any more."""
         self._lock = threading.Lock()
-        self._truth = TruthLog(directory / TRUTH, ROW)
+        self._truth = TruthLog(directory / TRUTH, row_type(rotors))
         self._steps = TruthLog(directory / STEPS, STEP)
         try:
             self._frames = (directory / FRAMES).open("xb", buffering=0)

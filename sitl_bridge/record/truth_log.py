@@ -12,11 +12,11 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import append_whole
-from sitl_bridge.record.records import ROW, flat
+from sitl_bridge.record.records import ROW, converted, flat, row_type_of
 
 
 class StepRecorder(Protocol):
@@ -82,7 +82,7 @@ class TruthLog(Closing):
         return before + counted + room[len(counted) - len(_NONE) :]
 
     def write(self, rows: NDArray[np.void]) -> None:
-        """Append rows ((k,) of the log's dtype); does nothing once the log has ended.
+        """Append rows ((k,) of the log's dtype, or ROW); does nothing once the log has ended.
 
         Raises:
             UserError: for the block that could not be written; the rows before it remain readable.
@@ -90,7 +90,7 @@ class TruthLog(Closing):
         if self._ended:
             return
         try:
-            append_whole(self._file, np.ascontiguousarray(rows, self._dtype).view(np.uint8).data)
+            append_whole(self._file, converted(rows, self._dtype).view(np.uint8).data)
             os.pwrite(self._file.fileno(), self._header(self._count + len(rows)), 0)
         except OSError as error:
             self._ended = True
@@ -108,7 +108,7 @@ class TruthLog(Closing):
 
 
 def read_truth(path: Path) -> NDArray[np.void]:
-    """Read a truth log into memory, as far as the file goes; the columns are those of ``flat(ROW)``.
+    """Read a truth log into memory, as far as the file goes; the columns are of ``flat(row_type(...))``.
 
     Raises:
         UserError: if the file is missing or is not a truth log.
@@ -155,6 +155,20 @@ def map_table(path: Path, what: str = "a table of a recording") -> tuple[NDArray
         raise UserError(f"{path}: cannot be read as {what}") from error
     missing = f"{path}: is cut off; of {counted} rows the first {count} are there and used"
     return table, "" if count == counted else missing
+
+
+def as_rows(table: Records, file: Path) -> Records:
+    """The table of a truth log as rows with a field for each quantity.
+
+    Raises:
+        UserError: if the columns are not those of this version.
+    """
+    kind = row_type_of(table.dtype)
+    if kind is None:
+        raise UserError(
+            f"{file}: has other columns than this version records; `sitl-bridge export` of the file reads it"
+        )
+    return table.view(kind)
 
 
 BLOCK = 8 << 20

@@ -321,7 +321,8 @@ class Session:
         self.simulation = Simulation(
             self.world, setups, seed=settings.seed, step=STEP, proximity=settings.proximity
         )
-        self.recorder = self._stack.enter_context(RunRecorder(self.directory.path, self.errors))
+        recorder = RunRecorder(self.directory.path, self.errors, self.simulation.most_rotors)
+        self.recorder = self._stack.enter_context(recorder)
         self.server = LockstepServer(
             self.simulation,
             ports=settings.ports,

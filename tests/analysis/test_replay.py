@@ -40,10 +40,12 @@ from sitl_bridge.live.run.command_queue import Order
 from sitl_bridge.live.run.execution import Execution
 from sitl_bridge.live.run.messages import VEHICLE_COMMANDS, SetWind
 from sitl_bridge.live.run.topics import Address
+from sitl_bridge.record.records import ROW, converted
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.run_recorder import RunRecorder
+from sitl_bridge.record.truth_log import TruthLog
 
 STEPS = 1000
 
@@ -67,7 +69,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
     simulation = Simulation(World(WorldSpecification(wind=wind)), setups, seed=5, proximity=proximity)
     directory, errors = RunDirectory(parent, "replayed"), ErrorLog()
     directory.describe(**describe_simulation("serve", simulation, airframes, proximity))
-    with RunRecorder(directory.path, errors) as recorder:
+    with RunRecorder(directory.path, errors, simulation.most_rotors) as recorder:
         server = LockstepServer(
             simulation,
             ports=[next(worker_ports), next(worker_ports)],
@@ -111,6 +113,21 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
     return directory.path
 
 
+def test_a_run_with_places_for_twelve_rotors_is_repeated_to_the_bit(recorded: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(recorded, old)
+    (old / "truth.npy").unlink()
+    rows = RecordedRun(recorded).rows
+    with TruthLog(old / "truth.npy", ROW) as log:
+        log.write(rows)
+    assert RecordedRun(old).rows.dtype == ROW
+    assert rows["rotor_thrust"].shape[1] == rows["control"].shape[1] == 4
+    np.testing.assert_array_equal(converted(RecordedRun(old).rows, rows.dtype), rows)
+    result = replay_run(RecordedRun(old))
+    assert result.difference is None
+    assert result.steps == len(rows) // 2
+
+
 def test_a_fleet_in_one_process_is_repeated_to_the_bit(tmp_path: Path) -> None:
     frame = load_airframe("iris")
     wind = WindSpecification(turbulence="light")
@@ -120,7 +137,7 @@ def test_a_fleet_in_one_process_is_repeated_to_the_bit(tmp_path: Path) -> None:
     with StackFleet(place, members, seed=4, proximity=Proximity()) as fleet:
         facts = describe_simulation("simulate", fleet.simulation, [frame, frame], Proximity())
         directory.describe(**facts)
-        with RunRecorder(directory.path, fleet.errors) as recorder:
+        with RunRecorder(directory.path, fleet.errors, fleet.simulation.most_rotors) as recorder:
             fleet.record(recorder)
             event = MotorLoss(at=1.0, kind="motor_loss", motor=2, thrust=0.0, vehicles=(1,))
             due = actions(
@@ -148,7 +165,7 @@ def test_a_flight_stack_that_follows_one_lost_in_the_air_begins_at_the_start(
     start = simulation.states.copy()
     directory = RunDirectory(tmp_path, "restarted")
     directory.describe(**describe_simulation("serve", simulation, [frame], None))
-    with RunRecorder(directory.path, errors) as recorder:
+    with RunRecorder(directory.path, errors, simulation.most_rotors) as recorder:
         ports = [next(worker_ports)]
         server = LockstepServer(simulation, ports=ports, speed=math.inf, recorder=recorder, errors=errors)
         server.on_restart = lambda vehicle: recorder.restart(simulation.time, vehicle)

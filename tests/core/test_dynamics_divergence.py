@@ -74,7 +74,7 @@ def test_a_server_ends_without_serving_the_state_and_its_log_opens(
     def upset() -> None:
         simulation.states[0]["external_force"] = (math.nan, 0.0, 0.0)
 
-    with RunRecorder(tmp_path, ErrorLog()) as log:
+    with RunRecorder(tmp_path, ErrorLog(), 4) as log:
         server = LockstepServer(simulation, ports=[free_port()], speed=math.inf, recorder=log)
         server.prepare()
         server.at(400_000, upset)

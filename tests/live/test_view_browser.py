@@ -166,7 +166,7 @@ def served(
     facts = describe_simulation("serve", simulation, [load_airframe("iris")] * 2, None)
     (tmp_path / "run.json").write_text(json.dumps(facts, default=str))
     ports = [free_port(), free_port()]
-    recorder = RunRecorder(tmp_path, ErrorLog(lambda _line: None))
+    recorder = RunRecorder(tmp_path, ErrorLog(lambda _line: None), simulation.most_rotors)
     with recorder:
         server = LockstepServer(simulation, ports=ports, speed=1.0, recorder=recorder)
         server.prepare()
@@ -236,7 +236,7 @@ def test_the_live_page_shows_the_pictures_of_a_camera(
         shot = np.asarray(Image.open(io.BytesIO(page.screenshot(timeout=PATIENCE))).convert("RGB"))
         return int((np.abs(shot.astype(int) - colour).max(axis=-1) < 30).sum())
 
-    recorder = RunRecorder(tmp_path, ErrorLog(lambda _line: None))
+    recorder = RunRecorder(tmp_path, ErrorLog(lambda _line: None), simulation.most_rotors)
     notes: list[str] = []
     port = free_port()
     with recorder:

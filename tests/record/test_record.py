@@ -15,9 +15,9 @@ import pytest
 from numpy.lib import format as npy
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.record.records import ROW, flat
+from sitl_bridge.record.records import ROW, converted, flat, row_type
 from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.record.truth_log import TruthLog, read_truth
+from sitl_bridge.record.truth_log import TruthLog, as_rows, read_truth
 
 WRITER = """
 import sys
@@ -52,6 +52,21 @@ def test_rows_come_back_with_one_scalar_column_a_component(tmp_path: Path) -> No
     header = io.BytesIO()
     npy.write_array_header_2_0(header, npy.header_data_from_array_1_0(table))
     assert (tmp_path / "truth.npy").read_bytes() == header.getvalue() + table.tobytes()
+
+
+def test_a_log_has_places_for_the_rotors_that_there_are(tmp_path: Path) -> None:
+    rows = np.zeros(3, ROW)
+    rows["position"] = np.arange(9).reshape(3, 3)
+    for k, name in enumerate(("rotor_speed", "rotor_thrust", "control", "motor_current", "esc_rise")):
+        rows[name][:, :6] = 10 * k + np.arange(6)
+    with TruthLog(tmp_path / "truth.npy", row_type(6)) as log:
+        log.write(rows)
+    table = read_truth(tmp_path / "truth.npy")
+    assert table.dtype.itemsize == ROW.itemsize - 4 * (4 * 6 + 10)
+    assert "rotor_speed_6" not in (table.dtype.names or ())
+    kept = as_rows(table, tmp_path)
+    np.testing.assert_array_equal(kept["esc_rise"], np.tile(40 + np.arange(6), (3, 1)))
+    assert converted(kept, ROW).tobytes() == rows.tobytes()
 
 
 def test_a_log_whose_writer_was_killed_is_whole(tmp_path: Path) -> None:

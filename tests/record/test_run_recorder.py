@@ -29,7 +29,7 @@ def test_what_a_flight_stack_received_is_what_was_recorded(
 ) -> None:
     simulation = make_simulation("iris", "hector", seed=3)
     ports = [free_port(), free_port()]
-    with RunRecorder(tmp_path, ErrorLog()) as recorder:
+    with RunRecorder(tmp_path, ErrorLog(), 4) as recorder:
         server = LockstepServer(simulation, ports=ports, speed=math.inf, recorder=recorder)
         server.prepare()
         with server:
@@ -55,7 +55,7 @@ def test_samples_are_those_of_the_sensors(
     tmp_path: Path, make_simulation: Make, free_port: Callable[[], int], wait_for: Callable[..., None]
 ) -> None:
     simulation = make_simulation("iris", seed=3)
-    with RunRecorder(tmp_path, ErrorLog()) as recorder:
+    with RunRecorder(tmp_path, ErrorLog(), 4) as recorder:
         server = LockstepServer(simulation, ports=[free_port()], speed=math.inf, recorder=recorder)
         server.prepare()
         with server, Peer(server.ports[0]) as peer:
@@ -92,7 +92,7 @@ def test_a_full_disk_ends_the_recording_once_and_what_is_counted_is_whole(tmp_pa
     notes: list[str] = []
     errors = ErrorLog(notes.append)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with RunRecorder(tmp_path, errors) as recorder:
+    with RunRecorder(tmp_path, errors, 4) as recorder:
         recorder.write(*block(0, 10))
         recorder.note(7, "link", text="connected")
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
@@ -112,7 +112,7 @@ def test_a_full_disk_ends_the_recording_once_and_what_is_counted_is_whole(tmp_pa
 
 
 def test_a_recording_without_rows_opens(tmp_path: Path) -> None:
-    with RunRecorder(tmp_path, ErrorLog()):
+    with RunRecorder(tmp_path, ErrorLog(), 4):
         pass
     run = RecordedRun(tmp_path)
     assert len(run.rows) == len(run.steps) == len(run.frames) == 0
@@ -130,7 +130,7 @@ def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_whose_last_event_is_cut_keeps_those_before(tmp_path: Path) -> None:
-    with RunRecorder(tmp_path, ErrorLog()) as recorder:
+    with RunRecorder(tmp_path, ErrorLog(), 4) as recorder:
         recorder.note(1, "link", text="a")
     with (tmp_path / "events.jsonl").open("a") as file:
         file.write(json.dumps({"time": 2})[:-3])

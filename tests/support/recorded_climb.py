@@ -46,7 +46,7 @@ class Climb:
         facts["vehicles"][0]["mission"] = "missions/square.plan"
         self._directory.describe(**facts)
         self._arrays = ReplayArrays.of(self.simulation)
-        self.recorder = RunRecorder(self.path, ErrorLog())
+        self.recorder = RunRecorder(self.path, ErrorLog(), self.simulation.most_rotors)
         self._count = 0
 
     def __enter__(self) -> Self:

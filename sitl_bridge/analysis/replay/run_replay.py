@@ -37,7 +37,7 @@ from sitl_bridge.core.world.world_file import world_beside
 from sitl_bridge.link.hil.link_state import LINK
 from sitl_bridge.link.hil.message_layout import CHECKSUM, HEADER, PAYLOADS
 from sitl_bridge.link.hil.recorded_samples import PAYLOAD_NAMES
-from sitl_bridge.record.records import ROW, flat
+from sitl_bridge.record.records import ROW, converted, flat
 from sitl_bridge.record.run_reader import RecordedRun, readable
 from sitl_bridge.record.run_recorder import EVENTS
 
@@ -97,6 +97,10 @@ def differing_versions(run: RecordedRun) -> list[str]:
     return found
 
 
+PART = 10_000
+"""Steps whose rows are in memory at a time."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """The first value that a repetition does not reproduce."""
@@ -132,18 +136,17 @@ def replay_run(run: RecordedRun) -> RunReplay:
             f"{run.path}: run.json describes {len(simulation)} vehicles, truth.npy has {run.count}"
         )
     arrays, n = ReplayArrays.of(simulation), len(simulation)
-    rows = np.asarray(run.rows)
-    row_bytes = rows.view(np.uint8).reshape(len(rows), ROW.itemsize)
     frames, done = np.asarray(run.frames), 0
     total = len(run.rows) // n
     changes = _changes(run, simulation, total)
     for last, entry in changes:
         part = slice(done * n, last * n)
+        rows = converted(run.rows[part], ROW)
         taken, vehicle, why = replay_steps(
             simulation.handles,
             tuple(arrays),
-            rows[part],
-            row_bytes[part],
+            rows,
+            rows.view(np.uint8).reshape(len(rows), ROW.itemsize),
             run.offsets[part],
             frames,
             simulation.time,
@@ -169,7 +172,10 @@ def _result(run: RecordedRun, n: int, steps: int, difference: Difference | None)
 
 
 def _changes(run: RecordedRun, simulation: Simulation, total: int) -> Iterator[tuple[int, JsonObject | None]]:
-    """Numbers of steps after which something changed the simulation, with its entry; at last the end."""
+    """Numbers of steps after which something changed the simulation, with its entry; without one, those
+    after each PART and the last.
+    """
+    done = 0
     for entry in run.events:
         with readable(run.path / EVENTS):
             if entry["kind"] not in ("event", "command", "restart"):
@@ -177,7 +183,10 @@ def _changes(run: RecordedRun, simulation: Simulation, total: int) -> Iterator[t
             after = -((simulation.start - entry["time"]) // simulation.step)
         if after > total:
             break
+        yield from ((part, None) for part in range(done + PART, after, PART))
         yield after, entry
+        done = after
+    yield from ((part, None) for part in range(done + PART, total, PART))
     yield total, None
 
 
@@ -205,7 +214,7 @@ def _difference(
 ) -> Difference:
     n = len(simulation)
     index = done * n + vehicle
-    row = run.rows[index : index + 1]
+    row = converted(run.rows[index : index + 1], ROW)
     if why == DIVERGED:
         field, recorded, replayed = "motion", "finite", "diverged"
     elif why == TRUTH_DIFFERS:

@@ -222,6 +222,11 @@ class Simulation(Uncopied):
         }
         return [kernel for kernel, need in needs.items() if np.any(need)]
 
+    @property
+    def most_rotors(self) -> int:
+        """Rotors of the vehicle that has most."""
+        return int(self.vehicles["rotor_count"].max())
+
     def __len__(self) -> int:
         return len(self.vehicles)
 

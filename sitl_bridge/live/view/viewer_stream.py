@@ -32,6 +32,8 @@ from sitl_bridge.record.row_follower import RowFollower
 
 INTERVAL = 0.04
 """s of wall time between two states, as PX4's SIH sends them."""
+CHANNELS = 16
+"""Of HIL_ACTUATOR_CONTROLS."""
 HEARTBEAT = 1.0
 """s of wall time between two heartbeats."""
 
@@ -98,6 +100,7 @@ class ViewerMessages:
         if row["armed"]:
             mode |= mavlink.MAV_MODE_FLAG_SAFETY_ARMED
         controls = [float(value) for value in np.nan_to_num(row["control"])]
+        controls += [0.0] * (CHANNELS - len(controls))
         return self._packed(
             mavlink.MAVLink_hil_actuator_controls_message(int(row["time"]), controls, mode, 0)
         )
