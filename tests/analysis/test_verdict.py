@@ -273,6 +273,23 @@ def test_controllers_for_long_at_their_limit_are_a_note_with_the_time(
     assert any("current limit" in found for found in verdict(run).notes) is expected
 
 
+@pytest.mark.parametrize(
+    ("shaken", "told"), [(4.0, ""), (6.0, "more than 4.905 in orange"), (10.3, "more than 9.81 in red")]
+)
+def test_vibration_is_a_note_in_flight_review_s_colours_and_fails_where_the_user_says_so(
+    tmp_path: Path, shaken: float, told: str
+) -> None:
+    run = read_run(make_run(tmp_path / "run"))
+    (vehicle,) = run.vehicles
+    assert vehicle.record is not None
+    vehicle.record.vibration = shaken
+    (one,) = report([run])
+    assert one.verdict.succeeded
+    assert [note.partition("shows ")[2] for note in one.verdict.notes] == ([told] if told else [])
+    (limited,) = report([run], {"vibration": 9.81})
+    assert limited.verdict.succeeded is (shaken < 9.81)
+
+
 @pytest.mark.parametrize(("wind", "expected"), [((0.0, 8.0), True), ((8.0, 0.0), False), ((0.0, 0.0), False)])
 def test_a_flight_that_drifted_into_a_fence_names_the_drift(
     tmp_path: Path, wind: tuple[float, float], expected: bool

@@ -90,8 +90,9 @@ RANGE_SETTLING = 3.0
 RANGE_INTERVAL = 1.0
 """s by which logged readings are apart (logger, distance_sensor)."""
 
-VIBRATION_WARN, VIBRATION_FAIL = 4.905, 9.81
-"""Limits of accel_vibration_metric in Flight Review's colours, m/s^2."""
+VIBRATION_ORANGE, VIBRATION_RED = 4.905, 9.81
+"""accel_vibration_metric above which Flight Review's background is orange or red, m/s^2.  Vehicles
+fly with red: a calm real hover has 9.76 on average (docs/log-statistics.md)."""
 
 
 def check_estimator(log: FlightLog, instance: int, record: FlightRecord) -> Estimator:

@@ -76,7 +76,7 @@ KINDS: Mapping[str, MeasureKind] = MappingProxyType(_kinds())
 """All measures but users' own by name, in the order in which they are shown, from measures.csv.
 
 The limit of ``touchdown`` is about three times PX4's landing speed (MPC_LAND_SPEED, 0.7 m/s), or a fall from
-0.2 m; that of ``vibration`` is VIBRATION_FAIL of estimator_health.py."""
+0.2 m."""
 
 YES_OR_NO = ("landed",)
 """Measures that are 1 or 0, of which a limit is ``true``: what must be."""

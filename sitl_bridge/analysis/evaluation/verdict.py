@@ -15,8 +15,8 @@ from typing import Self
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.estimator_health import (
-    VIBRATION_FAIL,
-    VIBRATION_WARN,
+    VIBRATION_ORANGE,
+    VIBRATION_RED,
     rejection_in_words,
 )
 from sitl_bridge.analysis.evaluation.measures import Limits, Measure, checked_limits, is_known
@@ -356,9 +356,10 @@ def _notes(run: RunRecord) -> list[str]:
                 texts = [rejection_in_words(name, share) for name, share in one.rejected.items()]
                 lines += [f"estimator {one.instance}: {t}" for t in texts if t not in one.failures]
             lines += _drift_words(vehicle)
-            if VIBRATION_WARN < record.vibration <= VIBRATION_FAIL:
-                lines.append(
-                    f"vibration up to {record.vibration:.1f} m/s^2; PX4's tools warn at {VIBRATION_WARN:g}"
-                )
+            for level, colour in ((VIBRATION_RED, "red"), (VIBRATION_ORANGE, "orange")):
+                if record.vibration > level:
+                    shaken = f"vibration up to {record.vibration:.1f} m/s^2"
+                    lines.append(f"{shaken}; Flight Review shows more than {level:g} in {colour}")
+                    break
         found += [f"{vehicle.name}: {line}" if len(run.vehicles) > 1 else line for line in lines]
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.estimator_health import AMBER, RED, VIBRATION_FAIL, VIBRATION_WARN
+from sitl_bridge.analysis.evaluation.estimator_health import AMBER, RED, VIBRATION_ORANGE, VIBRATION_RED
 from sitl_bridge.analysis.evaluation.run_evaluation import fleet_positions
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum
@@ -315,7 +315,7 @@ def _estimator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> I
         shaking = between(x, time, columns(status, "accel_vibration_metric")[:, 0])
         found.append(Line(f"accelerometer {instance}", shaking))
     if x is not None:
-        levels = ((VIBRATION_WARN, "warning"), (VIBRATION_FAIL, "too high"))
+        levels = ((VIBRATION_ORANGE, "warning"), (VIBRATION_RED, "too high"))
         title = "Vibration of the accelerometers"
         yield Plot("vibration", title, f"m/s{SQUARED}", x, tuple(found), levels)
 
