@@ -126,7 +126,8 @@ def test_what_is_no_truth_log_is_refused_in_one_message(kind: str, truth: Path) 
 def test_a_truth_log_of_other_columns_is_refused_where_all_are_needed(truth: Path) -> None:
     rows = read_truth(truth)
     np.save(truth, rows[["time", "position_north"]])
-    with pytest.raises(UserError, match=r"truth\.npy: has other columns than this version records; `sitl-bridge export`"):
+    told = r"truth\.npy: has other columns than this version records; `sitl-bridge export`"
+    with pytest.raises(UserError, match=told):
         TruthTable.load(truth)
     np.save(truth, rows[:0])
     assert len(TruthTable.load(truth).time) == 0
