@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -504,10 +503,6 @@ MEASUREMENTS = {
 """Measurements: a function and its description."""
 
 
-NOTABLE = 0.05
-"""Share by which a figure differs notably from that of another run."""
-
-
 def machine() -> dict[str, Any]:
     """What figures depend on besides the code."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -522,45 +517,6 @@ def machine() -> dict[str, Any]:
         "numpy": np.__version__,
         "numba": numba.__version__,
     }
-
-
-def flat(figures: Any, *names: str) -> Iterator[tuple[str, float]]:
-    """Name and value of each number in nested figures; of a list, its median."""
-    if isinstance(figures, dict):
-        for name, value in figures.items():
-            yield from flat(value, *names, str(name))
-    elif isinstance(figures, list) and figures and all(isinstance(value, int | float) for value in figures):
-        yield ", ".join(names), statistics.median(figures)
-    elif isinstance(figures, int | float):
-        yield ", ".join(names), float(figures)
-
-
-def changes(earlier: dict[str, Any], figures: dict[str, Any]) -> list[str]:
-    """Lines about figures that differ notably from those of an earlier run; each with both values."""
-    before = dict(flat(earlier))
-    return [
-        f"{name}: {value:.4g}, {before[name]:.4g} before ({100.0 * (value / before[name] - 1.0):+.0f} %)"
-        for name, value in flat(figures)
-        if before.get(name) and abs(value / before[name] - 1.0) > NOTABLE
-    ]
-
-
-def page(run: dict[str, Any]) -> str:
-    """The figures of a run as a page."""
-    facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in run["machine"].items())
-    lines = [
-        "# Measured figures\n",
-        f"By `scripts/bench --json`, version {run['version']}: {facts}.",
-        "`scripts/bench --since FILE` shows what differs by more than 5 % from such a run.",
-    ]
-    for name, figures in run["figures"].items():
-        lines += [
-            f"\n## {name.capitalize()}\n",
-            f"{MEASUREMENTS[name][1].capitalize()}.\n",
-            "| | |\n|---|---|",
-        ]
-        lines += [f"| {key.replace('_', ' ')} | {value:.4g} |" for key, value in flat(figures)]
-    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -578,16 +534,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="s of wall time per measurement")
     parser.add_argument("--fleet", type=int, default=9, help="number of PX4s in one world")
     parser.add_argument("--json", type=Path, help="also write the figures there, with the machine's facts")
-    parser.add_argument("--page", type=Path, help="also write them there as a page")
-    parser.add_argument("--since", type=Path, help="say what differs from an earlier --json by over 5 %%")
     options = parser.parse_args()
     for name in options.what:
         if name not in MEASUREMENTS:
             parser.error(f"there is no measurement {name}; choose from {', '.join(MEASUREMENTS)}")
-    try:
-        earlier = json.loads(options.since.read_text(encoding="utf-8"))["figures"] if options.since else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        parser.error(f"--since {options.since}: is not what --json writes: {error}")
     figures: dict[str, Any] = {}
     run = {"version": version("sitl-bridge"), "machine": machine(), "figures": figures}
     for name in options.what or MEASUREMENTS:
@@ -599,10 +549,6 @@ def main() -> None:
             print(f"  skipped: {error}")
     if options.json:
         options.json.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
-    if options.page:
-        options.page.write_text(page(run), encoding="utf-8")
-    if earlier:
-        print("\n".join(changes(earlier, figures)) or "nothing differs by more than 5 %")
 
 
 if __name__ == "__main__":
