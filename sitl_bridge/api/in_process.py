@@ -159,7 +159,7 @@ class InProcessStacks(Stacks):
             raise
 
     def _log(self, name: str, record: bool) -> Path | TopicMemory | None:
-        """Where a vehicle's flight log goes: where ``sitl-bridge fly`` has it, or into memory."""
+        """Return the place of a vehicle's flight log: where ``sitl-bridge fly`` has it, or into memory."""
         if not record:
             return None
         if self._place is None:

@@ -86,7 +86,7 @@ def _fields(common: Common) -> JsonObject:
 
 
 class Path3D(PathSpecification):
-    """Where an object moves: straight from point to point at constant speed.
+    """Path of an object that moves: straight from point to point at constant speed.
 
     Args:
         points: (k, 3) m NED, at least two.

@@ -39,7 +39,7 @@ class VehicleArrays:
 
     @property
     def _hosts(self) -> tuple[SensorHost, ...]:
-        """What runs the sensors that are sampled between steps."""
+        """The hosts that run the sensors that are sampled between steps."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ the truth
@@ -112,7 +112,7 @@ class VehicleArrays:
         return [one for one in self._core.named_contacts(self._zero) if one.vehicle in self.names]
 
     def motion_of(self, name: str) -> tuple[Floats, Floats]:
-        """Where an object of the scene is now, and how it moves.
+        """Return the place of an object of the scene now, and how it moves.
 
         Args:
             name: of the object, as in the world.

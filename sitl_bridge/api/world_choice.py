@@ -24,7 +24,7 @@ SceneChoice: TypeAlias = str | Path | SceneSpecification | Sequence[SceneObject]
 
 
 class World:
-    """Where vehicles fly.  Every simulation and fleet gets a copy of its own.
+    """A world in which vehicles fly.  Every simulation and fleet gets a copy of its own.
 
     Args:
         wind: ``"8@270,turbulence=light"`` as on the command line (m/s at degrees it comes from); the velocity

@@ -46,7 +46,7 @@ _WORDS = packed_fields(
 
 
 class EstimatedState:
-    """What the estimator believes, as floats: m, m/s, m/s^2, rad, rad/s; NED and body FRD.
+    """Estimate as floats: m, m/s, m/s^2, rad, rad/s; NED and body FRD.
 
     Attributes:
         time: us.

@@ -433,7 +433,7 @@ class StackLog:
         self._put("actuator_motors", now, control=controls[:count])
 
     def _write_target(self, now: int) -> None:
-        """Where the leg begins and ends, whenever that changes."""
+        """Log the begin and end of the leg, whenever they change."""
         commander = self._sources.commander
         target, projection = commander.navigator.target, commander.state.projection
         there = (target.kind, target.before, target.x, target.y, target.z)

@@ -28,7 +28,7 @@ def _rounded(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
-    """What is known about a parameter."""
+    """Facts of a parameter."""
 
     name: str  # at most 16 characters
     default: int | float  # an int makes an int32 parameter, a float a float one

@@ -31,7 +31,7 @@ _FAULTS = {"off": FAULT_OFF, "stuck": FAULT_STUCK}
 
 
 def facts_of(airframe: Airframe, world: World) -> VehicleFacts:
-    """What the commander must know of an airframe."""
+    """Facts of an airframe for the commander."""
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
     found = performance(airframe.record, density, float(environment["gravity"]), endurance=False)

@@ -24,7 +24,7 @@ LOG_ENDED = "log ended: "
 
 
 class Configuration(BaseModel):
-    """What a flight stack process flies, in a JSON file."""
+    """Configuration of a flight stack process, in a JSON file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 

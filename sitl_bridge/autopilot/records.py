@@ -50,7 +50,7 @@ LEVEL_RATES = 4
 
 
 class Measurement(Record):
-    """What the sensors told, with a flag for each that is new."""
+    """Samples of the sensors, with a flag for each that is new."""
 
     time: int  # us
     imu_fresh: int
@@ -91,7 +91,7 @@ MEASUREMENT = Measurement.dtype
 
 
 class Estimate(Record):
-    """What the estimator believes."""
+    """Estimate by the estimator."""
 
     time: int  # us
     valid: int  # bits above
@@ -121,7 +121,7 @@ ESTIMATE = Estimate.dtype
 
 
 class Setpoint(Record):
-    """What the controller is to follow."""
+    """Set-point of the controller."""
 
     level: int
     position: Annotated[Floats, 3]  # m NED
@@ -144,7 +144,7 @@ SETPOINT = Setpoint.dtype
 
 
 class WrenchRecord(Record):
-    """What a controller asks of the rotors, and what of it they could not give."""
+    """Command of a controller to the rotors, and the part of it that they could not give."""
 
     thrust: float  # N along body up
     moment: Annotated[Floats, 3]  # N m body

@@ -57,7 +57,7 @@ class LogSources:
 
 
 class _Row:
-    """Where a topic's fields are in a row, and the row without known values."""
+    """Places of a topic's fields in a row, and the row without known values."""
 
     def __init__(self, topic: str) -> None:
         self.unknown: list[float] = []

@@ -81,7 +81,7 @@ class HomePosition:
 
 @dataclass
 class Vehicle:
-    """What the parts of one vehicle's flight share.
+    """Data that the parts of one vehicle's flight share.
 
     Attributes:
         send_text: sends a status text (severity, text).

@@ -9,7 +9,7 @@ from sitl_bridge.base.input_file import exists, is_file
 
 
 def shipped_directories(folder: str) -> list[Path]:
-    """Where bare names are looked up: the folder here, in the checkout, and in an installed package.
+    """Return where bare names are looked up: the folder here, in the checkout, and in an installed package.
 
     Args:
         folder: in the checkout and in the package, such as ``missions/worlds``.

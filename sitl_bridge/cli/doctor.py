@@ -65,7 +65,7 @@ def check_packages() -> Finding:
 
 
 def check_kernels() -> Finding:
-    """Which parts of the compiled code of this version are cached."""
+    """Report which parts of the compiled code of this version are cached."""
     from sitl_bridge.base.kernels.kernel_cache import root
 
     missing = [part.name for part in PARTS if not part.cached]
@@ -76,7 +76,7 @@ def check_kernels() -> Finding:
 
 
 def check_px4() -> Finding:
-    """Which PX4 flights use, if any."""
+    """Report the PX4 that flights use, if any."""
     from sitl_bridge.session.settings import BUILTIN, choose_autopilot
 
     try:

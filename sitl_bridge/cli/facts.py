@@ -315,7 +315,7 @@ CHANGED_TOGETHER = (
 
 
 def base_facts(taken: Inheritance) -> Facts:
-    """What an airframe takes from its base."""
+    """Describe what an airframe takes from its base."""
     return {"base": taken.base, "still_from_the_base": list(taken.kept)}
 
 
@@ -396,7 +396,7 @@ def _find_mission(name: str) -> Path:
 
 
 def parameter_facts(source: str, vehicles: Sequence[VehicleSettings], px4: Path | None) -> Facts:
-    """What vehicles fly of the parameters that are given to them; as far as their flight stack is known.
+    """Describe what vehicles fly of parameters that are given to them; as far as their flight stack is known.
 
     Raises:
         ConfigurationError: for those that the flight stack does not take.

@@ -117,7 +117,7 @@ def _identify_airframe(
 
 
 def _driving(log: VehicleLog) -> str:
-    """What drives the simulated rotors."""
+    """Source of the simulated rotors' motion."""
     from sitl_bridge.lab.identification.flight_windows import measured_speeds
 
     commands = f"motor commands {log.source}, {log.commands.rate:.0f} Hz"

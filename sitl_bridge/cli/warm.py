@@ -104,7 +104,7 @@ PARTS = (
     ),
     Part("the built-in flight stack", "autopilot.lockstep_client", "serve", _prepare_stack),
 )
-"""What flights compile, the longest first."""
+"""Parts that flights compile, the longest first."""
 
 
 def _check_place(place: Path) -> None:

@@ -47,7 +47,7 @@ OLD_REQUESTS = {
 
 @dataclass(frozen=True)
 class TakenPhoto:
-    """What CAMERA_IMAGE_CAPTURED reports of a photo."""
+    """Report of a photo in CAMERA_IMAGE_CAPTURED."""
 
     time: int  # us of simulated time
     # deg, deg, m above mean sea level, estimated; None where no estimate came

@@ -49,7 +49,7 @@ def warn(line: str) -> None:
 
 
 def report_of(errors: ErrorLog | None, what: str) -> Callable[[str], None]:
-    """What reports faults of the thing ``what``: to the error log, or without one as warnings."""
+    """Return a reporter of faults of ``what``: to the error log, or without one as warnings."""
     return warn if errors is None else lambda line: errors.add(what, UserError(line))
 
 

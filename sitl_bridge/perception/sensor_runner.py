@@ -1,4 +1,4 @@
-"""Runs one seeing sensor of one vehicle: beside the lockstep, yet to the same bytes on any machine.
+"""Runs one perception sensor of one vehicle: beside the lockstep, yet to the same bytes on any machine.
 
 At the sample's time the poses of the vehicles are noted, and a worker begins to cast.  The sample is
 delivered at its latency in simulated time; if it is not ready by then, simulated time waits for it.
@@ -32,14 +32,14 @@ from sitl_bridge.perception.recording import SampleRecording
 
 @dataclass(frozen=True)
 class SeenSample:
-    """What a sensor delivered."""
+    """Sample that a sensor delivered."""
 
     time: int  # us of simulated time at which the exposure ended
     arrays: Arrays  # by name
 
 
 class SensorRunner:
-    """Runs a seeing sensor.
+    """Runs a perception sensor.
 
     Args:
         simulation: the vehicles and their world.
@@ -213,7 +213,7 @@ class SensorRunner:
         return View(caster, self._poses(), time, random, self._start)
 
     def _poses(self) -> Poses:
-        """What the sensor is mounted on: poses of the vehicle."""
+        """Return the poses of the vehicle that the sensor is mounted on."""
         return Poses(*self._simulation.poses_of(self.vehicle))
 
     def close(self) -> None:

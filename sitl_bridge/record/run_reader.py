@@ -82,7 +82,7 @@ class RecordedRun:
 
     @cached_property
     def description(self) -> JsonObject:
-        """What run.json holds.
+        """Content of run.json.
 
         Raises:
             UserError: if it is missing or damaged.
@@ -99,7 +99,7 @@ class RecordedRun:
         return found
 
     def described(self, read: Callable[[JsonObject], R]) -> R:
-        """What ``read`` finds in ``description``.
+        """Return the result of ``read`` in ``description``.
 
         Raises:
             UserError: if it is not there.

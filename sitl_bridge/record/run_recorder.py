@@ -26,7 +26,7 @@ from sitl_bridge.record.truth_log import TruthLog
 TRUTH, FRAMES, STEPS, EVENTS = "truth.npy", "frames.bin", "steps.npy", "events.jsonl"
 """Names of the files in a run directory."""
 TASK = "recording of the flight"
-"""What has failed where a recording ends early, as an ``ErrorLog`` counts it."""
+"""Name of the fault where a recording ends early, as an ``ErrorLog`` counts it."""
 
 
 class RunRecorder(Closing):

@@ -98,7 +98,7 @@ class FlightLog:
 
     @classmethod
     def from_memory(cls, memory: TopicMemory, writer: str) -> Self:
-        """What a flight stack of this name logged into memory."""
+        """Read the log that a flight stack of this name kept in memory."""
         found = {(topic, 0): memory.columns(topic) for topic in memory.topics}
         # As in a ULog, a topic without samples is not there.
         found = {key: columns for key, columns in found.items() if len(columns["timestamp"])}

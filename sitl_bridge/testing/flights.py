@@ -25,7 +25,7 @@ LAST_MESSAGES = 12
 
 @dataclass(frozen=True)
 class ChosenFlight:
-    """What a test flies."""
+    """Flight of a test."""
 
     settings: FlightSettings  # of the flight
     faults: tuple[EventSpecification, ...]  # scheduled, at s from when the test takes the flight over

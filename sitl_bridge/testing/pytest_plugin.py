@@ -188,7 +188,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _choice(item: pytest.Item, world: World, count: int | None, runs: Path) -> ChosenFlight:
-    """What a test flies, by its markers."""
+    """Return the flight of a test, by its markers."""
     from sitl_bridge.api.vehicle_arrays import checked_parameters, checked_seed, checked_speed
     from sitl_bridge.base.errors import UserError
     from sitl_bridge.testing.flights import flight_of
@@ -266,7 +266,7 @@ def _notify(line: str) -> None:
 
 
 def _runs(config: pytest.Config, factory: pytest.TempPathFactory) -> Path:
-    """Where this process makes run directories."""
+    """Return the place where this process makes run directories."""
     if _place not in config.stash:
         given = config.getoption("--sitl-runs")
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")

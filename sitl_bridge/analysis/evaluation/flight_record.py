@@ -56,7 +56,7 @@ AID_SOURCES = {
     "estimator_aid_src_optical_flow": "optical flow",
     "estimator_aid_src_airspeed": "airspeed",
 }
-"""What each topic of an innovation test is about.  EKF2 no longer sets the flags of GNSS and barometer in
+"""Subject of each topic of an innovation test.  EKF2 no longer sets the flags of GNSS and barometer in
 estimator_status_flags (v1.16.0), and v1.18 has none.  The range finder's is left out: without a target in its
 range PX4 ignores it, but reports a rejection."""
 TOPICS: Fields = {

@@ -45,7 +45,7 @@ class CustomMeasure:
 
 @dataclass(frozen=True)
 class MeasureKind:
-    """What is measured."""
+    """Quantity that is measured."""
 
     name: str  # by which a limit is set
     title: str  # for the reader

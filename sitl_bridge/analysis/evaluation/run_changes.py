@@ -68,7 +68,7 @@ class Stall:
         return bool(self.cause) or self.end <= self.begin
 
     def words(self) -> str:
-        """What happened, without the vehicle."""
+        """Describe what happened, without the vehicle."""
         if self.end <= self.begin:
             return f"the flight stack did not answer at {self.begin:.1f} s; simulated time waited"
         what = (

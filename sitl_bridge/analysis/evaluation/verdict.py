@@ -191,7 +191,7 @@ def verdict_of(run: RunRecord, evaluation: Evaluation, given: Limits) -> Verdict
 
 
 def _told(run: RunRecord) -> list[str]:
-    """What the summary says of a failed mission and of errors of the bridge."""
+    """Return the summary's lines of a failed mission and of errors of the bridge."""
     summary = run.summary
     errors = summary.get("errors")
     found = [str(summary["reason"])] if summary.get("reason") else []
@@ -261,7 +261,7 @@ def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]
 
 
 def in_air_at_end(run: RunRecord) -> str:
-    """Which vehicles were in the air when the recording ended, in words; empty where none was."""
+    """Name the vehicles that were in the air when the recording ended; empty where none was."""
     names = [f"{vehicle.name} " if len(run.vehicles) > 1 else "" for vehicle in run.vehicles]
     heights = [vehicle.height_at_end for vehicle in run.vehicles]
     up = [f"{name}{h:.1f} m up" for name, h in zip(names, heights, strict=True) if h is not None]
@@ -318,7 +318,7 @@ def _limited_seconds(run: RunRecord, vehicle: RecordedVehicle) -> float:
 
 
 def _link_words(run: RunRecord) -> list[str]:
-    """What the relay to a board has warned of: each kind once, as it was said first."""
+    """Return the warnings of the relay to a board: each kind once, as it was said first."""
     told: dict[str, list[str]] = {}
     for entry in run.events or ():
         match entry:

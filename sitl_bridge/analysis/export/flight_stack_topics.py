@@ -51,7 +51,7 @@ class FlightStackTopics:
 def flight_stack_topics(
     run: RecordedRun, index: int, notify: Callable[[str], None]
 ) -> FlightStackTopics | None:
-    """What a vehicle's flight stack logged; None for a run without a log.
+    """Return the log of a vehicle's flight stack; None for a run without a log.
 
     Args:
         notify: takes which of several logs it is.

@@ -98,7 +98,7 @@ Transform: TypeAlias = tuple[str, str, Floats, Sequence[float]]
 
 
 def sensor_transforms(name: str, sensors: Records) -> Iterator[Transform]:
-    """Where a vehicle's sensors that do not see are: SENSOR records, of which a range's x is along its beam.
+    """Yield the frames of a vehicle's sensors that do not see, from SENSOR records; a range's x is its beam.
 
     An IMU's and a magnetometer's rotation is a mounting error, which nobody knows.
     """
@@ -119,7 +119,7 @@ def sensor_transforms(name: str, sensors: Records) -> Iterator[Transform]:
 def mountings(
     sensors: Sequence[tuple[str, PerceptionSpecification]], time: int, others: Sequence[Transform] = ()
 ) -> RosMessages:
-    """Where sensors that see are mounted: from ``base_link`` to their frames.
+    """Return the mounting of sensors that see: from ``base_link`` to their frames.
 
     Args:
         sensors: vehicle's name and airframe's line.

@@ -63,7 +63,7 @@ def write_mcap(
 
 
 def _bag_metadata(channels: RosChannels, file: str) -> dict[str, object]:
-    """What metadata.yaml says, in the version that ROS 2 Humble and all later ones read.
+    """Return the content of metadata.yaml, in the version that ROS 2 Humble and all later ones read.
 
     Source: rosbag2_storage/include/rosbag2_storage/yaml.hpp of github.com/ros2/rosbag2, branch humble.
     """
@@ -207,7 +207,7 @@ class RosChannels:
 
 
 def _logged(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, FlightStackTopics]:
-    """What each vehicle's flight stack logged, where that can be read."""
+    """Return the log of each vehicle's flight stack, where that can be read."""
     found = {}
     for index, name in enumerate(run.names):
         try:

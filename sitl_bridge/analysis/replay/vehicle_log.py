@@ -71,7 +71,7 @@ class Series:
 
 @dataclass(frozen=True)
 class VehicleLog:
-    """What a ULog tells of a multirotor's flight."""
+    """Flight of a multirotor as a ULog has it."""
 
     source: str  # of the motor commands: topic and how they were scaled
     commands: Series  # (k, m) signals 0..1 of the motors in PX4's order

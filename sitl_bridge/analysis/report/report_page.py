@@ -60,7 +60,7 @@ def write_report(reported: Sequence[Reported], path: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What is drawn of a run, with as many points as the page may have."""
+    """Data of a run's drawings, with as many points as the page may have."""
 
     scene: list[JsonObject]  # outlines of the objects
     tracks: list[JsonObject]  # of the vehicles

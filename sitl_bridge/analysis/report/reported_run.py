@@ -99,7 +99,7 @@ class Reported:
 
     @property
     def notes(self) -> list[str]:
-        """What the reader should know: of the flight, and of what could not be read."""
+        """Return what the reader should know: of the flight, and of what could not be read."""
         partial = [self.run.partial] if self.run.partial else []
         return list(dict.fromkeys([*partial, *self.run.notes, *self.verdict.notes]))
 

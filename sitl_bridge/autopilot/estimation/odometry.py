@@ -36,7 +36,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import heading, to_ned
 
 HORIZONTAL, VERTICAL, SPEED = 1, 2, 4
-"""What is fused: bits of PX4's EKF2_EV_CTRL."""
+"""Parts that are fused: bits of PX4's EKF2_EV_CTRL."""
 LEAST_DEVIATION = 0.01
 """Least standard deviation of position (m) and velocity (m/s): PX4 EKF2 (ev_pos_control.cpp)."""
 

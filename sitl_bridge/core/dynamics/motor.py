@@ -17,7 +17,7 @@ from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER, State
 
 
 class _Motor(BaseModel):
-    """What motors of every kind have."""
+    """Parameters that motors of every kind have."""
 
     model_config = STRICT
 

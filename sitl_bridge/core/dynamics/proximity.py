@@ -1,4 +1,4 @@
-"""What vehicles do to one another, collisions and downwash, and the list of their contacts with objects.
+"""Effects of vehicles on one another, collisions and downwash, and the list of their contacts with objects.
 
 All forces are found from the states before any vehicle moves, and summed in whole numbers of a small unit:
 they are equal and opposite to the last bit and do not depend on the order of the vehicles.  What the results
@@ -130,7 +130,7 @@ class VehicleContact(NamedTuple):
 
 
 class ProximityArrays(NamedTuple):
-    """What ``interact`` needs of n vehicles, and what it remembers."""
+    """Input and memory of ``interact`` for n vehicles."""
 
     proximity: Annotated[Records, PROXIMITY]  # (1,) PROXIMITY
     hulls: Annotated[Records, HULL]  # (n,) HULL
@@ -142,7 +142,7 @@ class ProximityArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Proximity:
-    """Which effects vehicles have on one another.
+    """Choice of the effects that vehicles have on one another.
 
     Attributes:
         collisions: those that touch push one another.

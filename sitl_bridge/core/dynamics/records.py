@@ -21,7 +21,7 @@ TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 32
 OCV_POINTS = 11
 MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
-"""What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
+"""Points that touch the shapes of a scene: a vehicle's contact points, its rotors' discs and its body."""
 MAX_NEAR = 64
 """Shapes of a scene near a vehicle at once."""
 LAW_PARAMETERS = 256
@@ -53,7 +53,7 @@ PROPELLER_TABLE = PropellerTableRecord.dtype
 
 
 class Vehicle(Record):
-    """What a vehicle is: its mass, rotors, motors, body, feet and battery."""
+    """Parameters of a vehicle: its mass, rotors, motors, body, feet and battery."""
 
     mass: float  # kg, total mass
     inertia: Annotated[Floats, 3, 3]  # kg m^2 about the centre of gravity, body axes
@@ -148,7 +148,7 @@ PerRotor = Annotated[Floats, MAX_ROTORS]
 
 
 class Scratch(Record):
-    """What a step works with, undefined between steps."""
+    """Working values of a step, undefined between steps."""
 
     # --- of the rotors, one value each, so that the loops over them compile to vector instructions
     # motion and loads
@@ -297,7 +297,7 @@ CACHE_LINE = 64
 
 
 class _MemoryRecord(Record):
-    """What of a vehicle lasts from step to step."""
+    """Values of a vehicle that last from step to step."""
 
     # --- the motion, battery and motors
     position: Annotated[Floats, 3]  # m NED, centre of gravity

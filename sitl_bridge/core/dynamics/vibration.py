@@ -1,4 +1,4 @@
-"""What turning rotors shake a vehicle with, and what of it an inertial unit feels.
+"""Vibration of a vehicle by its rotors, and what of it an inertial unit measures.
 
 Three causes: the imbalance of each rotor, once a turn; its thrust, as its blades pass; and the turbulent air
 that it works in, which is broad noise.  The arms' bending answers to all three.

@@ -29,7 +29,7 @@ Sample = dict[str, float]
 
 @dataclass(frozen=True)
 class Truth:
-    """What is true of the sensor's vehicle now; arrays are copies.
+    """True state of the sensor's vehicle now; arrays are copies.
 
     Attributes:
         time: s of simulated time since the start.
@@ -115,7 +115,7 @@ class CustomSpecification(UserClass):
 
 
 def _figures(sample: object) -> Sample:
-    """What a user's ``sample`` returned, as named floats."""
+    """Check the result of a user's ``sample``, as named floats."""
     if not isinstance(sample, Mapping):
         raise TypeError(f"sample returned {sample!r} instead of a dictionary of figures")
     figures = {}
@@ -128,7 +128,7 @@ def _figures(sample: object) -> Sample:
 
 
 def _several(messages: object) -> Sequence[Any]:
-    """What a user's ``messages`` returned, whose items are checked where they are packed."""
+    """Check the result of a user's ``messages``, whose items are checked where they are packed."""
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise TypeError(f"messages returned {messages!r} instead of a list of pymavlink messages")
     return messages

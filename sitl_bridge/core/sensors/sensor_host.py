@@ -1,4 +1,4 @@
-"""What runs a sensor between steps, in Python: a user's own, or one that sees the scene."""
+"""Host of a sensor that runs between steps, in Python: a user's own, or one that sees the scene."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Need = Literal["dynamics", "sensors", "processes"]
-"""What a simulation must have for an event to have an effect."""
+"""Part that a simulation must have for an event to have an effect."""
 STALL = 1.0
 """s of simulated time for which a flight stack may stop to answer after a signal to its process."""
 
@@ -98,7 +98,7 @@ class PassingEvent(VehicleEvent):
 
     @property
     def part(self) -> tuple[str | int, ...]:
-        """What breaks: a fault of the same part goes on when this one ends; empty if none does."""
+        """Part that breaks: a fault of the same part goes on when this one ends; empty if none does."""
         return ()
 
     def end(self, simulation: Simulation, vehicle: int) -> None:

@@ -115,7 +115,7 @@ _FOLLOWING = re.compile(
 
 @dataclass(frozen=True)
 class Inheritance:
-    """What an airframe file takes from its base."""
+    """Fields that an airframe file takes from its base."""
 
     base: str  # the name in the file
     mass: float  # kg, of the base
@@ -126,7 +126,7 @@ class Inheritance:
 
 
 def inheritance(name: str | Path) -> Inheritance | None:
-    """What an airframe, by path or bare name, takes from its base; None without a base.
+    """Return what an airframe, by path or bare name, takes from its base; None without a base.
 
     Raises:
         ConfigurationError, UserError: as ``load_airframe``.
@@ -317,7 +317,7 @@ def _remove_fault(sensor: JsonObject, *, known: bool) -> str | None:
 
 
 def _identity(sensor: object) -> tuple[str, str, str] | None:
-    """What identifies a sensor in a list: its kind, its class (if custom), its instance."""
+    """Return the identity of a sensor in a list: its kind, its class (if custom), its instance."""
     if not isinstance(sensor, dict) or "kind" not in sensor:
         return None
     return str(sensor["kind"]), str(sensor.get("class", "")), str(sensor.get("instance", 0))

@@ -1,4 +1,4 @@
-"""Which sensor's odometry both flight stacks fuse.
+"""Choice of the sensor whose odometry both flight stacks fuse.
 
 What only PX4 needs is in link/px4/airframe_parameters.py and link/px4/estimator_parameters.py.
 """

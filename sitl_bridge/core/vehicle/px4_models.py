@@ -34,7 +34,7 @@ OTHERS = re.compile(
 
 
 def px4_model_in_words(name: str, known: set[str]) -> str:
-    """What a name of PX4's means here, for a message; empty for other names.
+    """Explain a name of PX4's, for a message; empty for other names.
 
     Args:
         name: of a model, with or without its simulator, or an autostart number.

@@ -1,4 +1,4 @@
-"""Which flight stack a vehicle has, and how many there may be."""
+"""Choice of a vehicle's flight stack, and how many there may be."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _PLY_TYPES = {
 
 
 class _CloudError(Exception):
-    """What is wrong with a file."""
+    """Fault of a file."""
 
 
 def read_cloud(path: Path) -> tuple[Floats, Floats]:

@@ -58,7 +58,7 @@ class CustomWind(UserClass):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of it in messages."""
         if self.file != NO_FILE:
             return f"{self.file}: {self.class_name}"
         code = getattr(self._function or getattr(self._class, "velocity", None), "__code__", None)

@@ -1,4 +1,4 @@
-"""Where a ray meets a grid: terrain as two triangles a cell, voxels as cubes; cell after cell along the ray.
+"""Rays against a grid: terrain as two triangles a cell, voxels as cubes; cell after cell along the ray.
 
 The walk is that of Amanatides and Woo, "A fast voxel traversal algorithm for ray tracing", Eurographics 1987.
 """

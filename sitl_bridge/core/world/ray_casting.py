@@ -1,4 +1,4 @@
-"""Where rays meet a scene: the ground, every shape, the nearest of them."""
+"""Intersections of rays with a scene: the ground, every shape, the nearest of them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ IMAGE = 4
 
 
 class TextureRecord(Record):
-    """What is painted on a surface, over the two of the shape's axes beside the largest part of the normal.
+    """Texture of a surface, over the two of the shape's axes beside the largest part of the normal.
 
     Columns, and stripes, follow each other along y where the normal is along z or x, and along x where it is
     along y.  Rows go from north to south (along -x) on level faces and downwards (along z) on upright ones.
@@ -157,7 +157,7 @@ SCENE = SceneRecord.dtype
 
 
 class Environment(Record):
-    """What of the world is the same for all vehicles."""
+    """Quantities of the world that are the same for all vehicles."""
 
     latitude: float  # rad, WGS-84, of the NED origin
     longitude: float  # rad
@@ -206,7 +206,7 @@ WAVES = 128
 
 
 class WindState(Record):
-    """Where a vehicle's air is in the field of turbulence."""
+    """Air of a vehicle in the field of turbulence."""
 
     # m north and east: where in the field of turbulence the vehicle's air is, beside its own place; 0 but
     # in later episodes.

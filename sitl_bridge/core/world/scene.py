@@ -94,7 +94,7 @@ def place_moving_shapes(scene: SceneRecord, seconds: float) -> None:
 
 
 class Scene:
-    """What stands in a world.
+    """Objects of a world, ready for the compiled step.
 
     Attributes:
         record: (1,) SCENE, valid while this object lives.

@@ -1,4 +1,4 @@
-"""What stands in a world, as a file describes it: solids, meshes, terrain, octree maps, things that move."""
+"""Objects of a world, as a file describes them: solids, meshes, terrain, octree maps, things that move."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FARTHEST = 1e5
 
 
 class PathSpecification(BaseModel):
-    """Where an object moves: straight from point to point at constant speed."""
+    """Path of an object that moves: straight from point to point at constant speed."""
 
     model_config = STRICT
 
@@ -102,7 +102,7 @@ class PathSpecification(BaseModel):
 
 
 class TextureSpecification(BaseModel):
-    """What is painted on a surface: a pattern, or a picture that repeats."""
+    """Texture of a surface: a pattern, or a picture that repeats."""
 
     model_config = STRICT
 
@@ -126,7 +126,7 @@ class TextureSpecification(BaseModel):
 
 
 class SceneObject(BaseModel):
-    """What all objects share."""
+    """Fields that all objects share."""
 
     model_config = STRICT
 
@@ -269,7 +269,7 @@ MAX_OBJECTS = 5000
 
 
 class SceneSpecification(BaseModel):
-    """What stands in a world."""
+    """Objects of a world."""
 
     model_config = STRICT
 
@@ -297,5 +297,5 @@ class SceneSpecification(BaseModel):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of a file was not read, or read in another way."""
+        """Parts of a file that were not read, or read in another way, in sentences."""
         return self._notes

@@ -125,7 +125,7 @@ class SdfReader:
         self._world = _top(path)
         self.origin, self._origin_note = _origin(self._world)
         self._missing: dict[str, tuple[str, int]] = {}
-        """What was not found, its first place, and how often it is named."""
+        """Things that were not found, each with its first place and how often it is named."""
         self._directories = search_path(path)
         self._objects: list[SceneObject] = []
         self._ground_color: Color | None = None

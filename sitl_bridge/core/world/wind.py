@@ -98,7 +98,7 @@ class WindSeries(BaseModel):
 
 
 class WindSpecification(BaseModel):
-    """What makes up the wind; everything given adds up."""
+    """Parts of the wind; everything given adds up."""
 
     model_config = STRICT
 

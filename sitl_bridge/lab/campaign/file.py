@@ -174,7 +174,7 @@ Keep = Literal["all", "failures", "none"]
 
 
 class StopRules(BaseModel):
-    """What ends a campaign before its last run."""
+    """Conditions that end a campaign before its last run."""
 
     model_config = STRICT
 
@@ -185,7 +185,7 @@ class StopRules(BaseModel):
 
 
 class Confirmation(BaseModel):
-    """Which runs of the first stage are flown again in the second one."""
+    """Choice of the runs of the first stage that are flown again in the second one."""
 
     model_config = STRICT
 
@@ -315,7 +315,7 @@ class Varied:
 
 
 def varied_values(campaign: Campaign, document: Document) -> tuple[Varied, ...]:
-    """What a campaign varies, in order.
+    """Parameters that a campaign varies, in order.
 
     Raises:
         ConfigurationError: with every fault of a path or a distribution, and its line.

@@ -36,7 +36,7 @@ def _size(directory: Path) -> int:
 
 
 def identity(space: CampaignSpace) -> JsonObject:
-    """What a campaign's directory says of it; another campaign has another."""
+    """Description of a campaign in its directory; another campaign has another."""
     asked = space.specification.model_dump(mode="json")
     return {
         "name": space.name,
@@ -98,7 +98,7 @@ class Ledger(Closing):
 
     @property
     def keep(self) -> Keep:
-        """Which of the runs that end from now on leave a directory."""
+        """Runs that leave a directory, of those that end from now on."""
         made = self._space.specification
         full = self.kept >= made.keep_at_most or self._kept_bytes >= MOST_BYTES
         return "none" if made.keep == "failures" and full else made.keep
@@ -201,7 +201,7 @@ def read_rows(directory: Path) -> Iterator[RunRow]:
 
 
 def campaign_header(directory: Path) -> JsonObject:
-    """What a campaign's directory says of it.
+    """Read the description of a campaign in its directory.
 
     Raises:
         UserError: for a directory without a campaign.

@@ -146,7 +146,7 @@ def _agreement(rows: Sequence[RunRow]) -> Iterator[str]:
 
 
 def cluster_of(row: RunRow) -> str:
-    """What failures have in common: the reason without its figures."""
+    """Return what failures have in common: the reason without its figures."""
     return re.sub(r"\d+(\.\d+)?(e[-+]?\d+)?", "#", row.reason.split(";")[0])
 
 

@@ -68,7 +68,7 @@ class Task:
     draws: ClassVar[int] = 0
     """Random numbers of an episode that ``begin`` takes."""
     figures: ClassVar[tuple[str, ...]] = ("goal north, m", "goal east, m", "goal down, m")
-    """What ``observe`` puts out, with units."""
+    """Describe the result of ``observe``, with units."""
 
     def __init__(self, *, duration: float = 10.0, height: float = 5.0, reach: float = 10.0) -> None:
         for name, value in (("duration", duration), ("reach", reach)):
@@ -171,7 +171,7 @@ def judged(task: Task, owner: object, motion: VehicleMotion, counted: Mask) -> t
 
 
 def observed(task: Task, motion: VehicleMotion, counted: Mask) -> Floats:
-    """What a policy sees of a task (n, k), with the arguments of ``judged``.
+    """Observation of a task by a policy (n, k), with the arguments of ``judged``.
 
     Raises:
         UserError: for another shape, and for what is not finite.

@@ -114,7 +114,7 @@ def identify_airframe(
 def _result(
     logs: Sequence[VehicleLog], airframe: Airframe, synthesis: Synthesis, found: Fit, fix: Mapping[str, float]
 ) -> Identification:
-    """What a fit has found, and how well it predicts what was held out."""
+    """Result of a fit, and how well it predicts what was held out."""
     windows = synthesis.windows
     fitted = synthesis.fitted(found.unknowns)
     estimates = _estimates(synthesis, found)
@@ -421,7 +421,7 @@ def identified_fields(prior: Airframe, found: Identification) -> tuple[JsonObjec
 
 
 def identified_sources(found: Identification, flights: str) -> dict[str, str]:
-    """Where the fitted figures come from, by path."""
+    """Return the sources of the fitted parameters, by path."""
     sources = {}
     for estimate in found.estimates:
         if estimate.parameter is DELAY:

@@ -48,7 +48,7 @@ class Member:
 
 @dataclass(frozen=True)
 class CommonMotion:
-    """What all vehicles of the fleet have in common."""
+    """Motion that all vehicles of the fleet have in common."""
 
     moment: Floats  # (w, 3) N m body, constant in each flight
     wind: Floats  # (w, 2) m/s north, east in each window

@@ -61,7 +61,7 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class OdometryResult:
-    """What an estimator did."""
+    """Result of an estimator."""
 
     estimator: MotionEstimator  # that ran
     fault: str = ""  # why it has no trajectory; empty otherwise

@@ -15,7 +15,7 @@ from sitl_bridge.lab.validation.windows import Windows
 
 
 def flight_facts(airframe: Airframe, flight: Path) -> JsonObject:
-    """What a log shows beside the airframe: commands, and the rotors' speeds that carry the weight.
+    """Facts of a log beside the airframe: commands, and the rotors' speeds that carry the weight.
 
     Raises:
         UserError: if the log cannot be read, or never flies.

@@ -236,7 +236,7 @@ class Traffic:
         )
 
     def troubles(self) -> list[str]:
-        """What is wrong with the times."""
+        """Describe what is wrong with the times."""
         sent, commands, found = self.samples, self.commands, []
         late = sum(each > STEP + LATE for each in sent)
         if sent and (late > 0.01 * len(sent) or max(sent) > GAP or self.left_out > BUNCHED * len(sent)):

@@ -43,7 +43,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Packed, Record
 
 OnStall = Literal["continue", "wait", "leave", "abort"]
-"""What the server does when a flight stack in lockstep no longer answers; see ``LockstepServer``."""
+"""Reaction of the server when a flight stack in lockstep no longer answers; see ``LockstepServer``."""
 
 
 class LinkState(enum.IntEnum):

@@ -18,7 +18,7 @@ from sitl_bridge.link.px4.airframe_parameters import parameters_for
 OF_VEHICLE = ("CA_", "EKF2_", "MAV_TYPE", "MC_", "MPC_", "NAV_", "SYS_HAS_", "THR_")
 """Beginnings of the names that a board gets."""
 OF_LINK = {"EKF2_MULTI_IMU"}
-"""What is for the sensors of the simulator link: a board has one simulated inertial unit."""
+"""Parameters for the sensors of the simulator link: a board has one simulated inertial unit."""
 OUTPUT, BOARD_OUTPUT = "PWM_MAIN_FUNC", "HIL_ACT_FUNC"
 
 

@@ -14,7 +14,7 @@ from sitl_bridge.base.errors import UserError
 
 USUAL_BUILD = "px4_sitl_default"
 PACKAGE = Path("/opt/px4")
-"""Where PX4's Debian package and container install it."""
+"""Place of PX4's Debian package, and of its container."""
 START_SCRIPT = Path("etc/init.d-posix/rcS")
 SIMULATION = ("simulator_mavlink", "pwm_out_sim")
 """PX4's modules that fly with a simulator; the board file of a build may leave them out."""

@@ -36,14 +36,14 @@ INSTEAD = {
     "sih": "the airframe's file, --home and --wind",
     "gz": "the airframe's file",
 }
-"""What there is instead of a module, by the word in its parameters' names."""
+"""Replacement of a module, by the word in its parameters' names."""
 OTHER_VEHICLES = {
     "FW": r"fw_\w+ start", "RWTO": r"fw_\w+ start", "NPFG": r"fw_\w+ start",
     "LNDFW": "land_detector start fixedwing", "VT": r"vtol_\w+ start", "RO": r"rover_\w+ start",
     "RA": "rover_ackermann start", "RD": "rover_differential start", "RM": "rover_mecanum start",
     "GND": r"rover_\w+ start", "UUV": r"uuv_\w+ start",
 }  # fmt: skip
-"""What starts the modules of other kinds of vehicles, by the first word of their parameters' names (init.d/
+"""Start of the modules of other kinds of vehicles, by the first word of their parameters' names (init.d/
 rc.fw_apps, rc.vtol_apps, rc.rover_*_apps, rc.uuv_apps)."""
 SENSOR_INSTEAD = "an event sensor_fault or gps_jamming (docs/how-to/fault.md), or the airframe's sensors"
 
@@ -180,7 +180,7 @@ def parse_parameters(options: Iterable[str] | None) -> Parameters:
 
 @dataclass(frozen=True)
 class ChosenParameters:
-    """What of a file is flown, and what not."""
+    """Split of a file into what is flown and what is not."""
 
     source: str  # the file
     count: int  # of its parameters

@@ -49,7 +49,7 @@ from sitl_bridge.link.px4.versions import not_everywhere
 UDP_PORTS = {port: f"PX4's {link} link" for link, port in STACK_PORTS.items()} | {13030: "PX4's gimbal link"}
 """Local ports of PX4's links for instance 0 (px4-rc.mavlink); instance i adds i."""
 _SPLIT = re.compile(r"[\s*?\[\\]")
-"""What a shell splits or expands in a path without quotes."""
+"""Characters at which a shell splits or expands a path without quotes."""
 PASSED = ("PX4_UXRCE_DDS_NS", "PX4_UXRCE_DDS_PORT", "ROS_DOMAIN_ID")
 """Variables of the environment that PX4 gets: namespace, port and domain of its ROS 2 topics (rcS)."""
 SUBREAPERS = ("init", "systemd")

@@ -1,4 +1,4 @@
-"""What a user chooses of the ROS 2 graph: names of topics and frames, rates, and the motion in /tf."""
+"""Choices of a user of the ROS 2 graph: names of topics and frames, rates, and the motion in /tf."""
 
 from __future__ import annotations
 

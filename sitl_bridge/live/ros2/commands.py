@@ -1,4 +1,4 @@
-"""What ROS nodes ask of a run, as commands of the bus: arming, take-off, landing, twists, poses, wind.
+"""Commands of ROS nodes to a run, as commands of the bus: arming, take-off, landing, twists, poses, wind.
 
 Twists are in ``base_link``'s axes at the vehicle's heading and poses in ``map`` (REP 103 and 105).  All are
 topics, which every middleware carries; services are not: each middleware has the identity of a request

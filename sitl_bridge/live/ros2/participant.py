@@ -203,7 +203,7 @@ class Participant:
         return bool(self._servers(service) and self._readers[service][0].get_matched_publications())
 
     def _identity(self, service: str) -> bytes:
-        """What a request begins with, and its answer with the same: for servers of rmw_cyclonedds alone."""
+        """Return the beginning of a request and of its answer: for servers of rmw_cyclonedds alone."""
         marks = [server.qos[Policy.Userdata] for server in self._servers(service)]
         return CLIENT if any(mark and b"serviceid=" in mark.data for mark in marks) else b""
 

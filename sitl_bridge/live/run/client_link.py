@@ -85,7 +85,7 @@ class SimulationSnapshot:
 
 @dataclass(frozen=True)
 class StackReport:
-    """What a flight stack reports of itself."""
+    """Report of a flight stack of itself."""
 
     mode: str  # its flight mode; empty where it is not known
     # its last texts: s on its clock, level 0 emergency to 7 debug, text

@@ -257,7 +257,7 @@ class LandVehicle(FlightCommand):
 
 
 class SetPointCommand(FlightCommand):
-    """What an armed vehicle follows until another command: a set-point, in Offboard, or sticks."""
+    """Command that an armed vehicle follows until another one: a set-point, in Offboard, or sticks."""
 
 
 class SetVelocity(SetPointCommand):

@@ -41,7 +41,7 @@ class DrawnObject:
 
 
 def drawn_objects(scene: Scene) -> Iterator[DrawnObject]:
-    """What is drawn of a scene, in the order of its shapes; endless planes are left out."""
+    """Yield the drawings of a scene, in the order of its shapes; endless planes are left out."""
     for index, (name, shape) in enumerate(scene.objects()):
         kind, half = int(shape["kind"]), shape["half_size"]
         if kind == PLANE:

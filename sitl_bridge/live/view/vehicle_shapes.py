@@ -36,7 +36,7 @@ class Triangles:
 
 @dataclass(frozen=True)
 class VehicleShape:
-    """What is drawn of an airframe."""
+    """Drawing of an airframe."""
 
     body: Triangles  # hub, arms and motors
     nose: Triangles  # marks the front

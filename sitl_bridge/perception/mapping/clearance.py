@@ -92,4 +92,4 @@ class MapObstacles:
 
 
 Obstacles = SceneObstacles | MapObstacles
-"""What a path keeps away from; a clearance is never more than the true distance, and 0 or less within."""
+"""Obstacles of a path; a clearance is never more than the true distance, and 0 or less within."""

@@ -24,7 +24,7 @@ from sitl_bridge.swarm.avoidance.solver import PlanStatus, Solver
 
 @dataclass(frozen=True)
 class OwnState:
-    """What a vehicle believes of itself."""
+    """Estimate by a vehicle of itself."""
 
     position: Vector  # m NED
     velocity: Vector  # m/s NED
@@ -38,7 +38,7 @@ class OwnState:
 
 @dataclass(frozen=True)
 class ControlCommand:
-    """What a vehicle is to do until the next tick."""
+    """Command of a vehicle until the next tick."""
 
     # roll, pitch: rad
     roll: float

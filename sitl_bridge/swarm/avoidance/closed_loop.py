@@ -71,7 +71,7 @@ class BroadcastNetwork:
         self._radio.send(now, messages, position, on_air)
 
     def receive(self, now: int, on_air: Mask) -> list[list[Broadcast]]:
-        """What has reached each vehicle by ``now`` (us), in the order of arrival."""
+        """Return the messages that have reached each vehicle by ``now`` (us), in the order of arrival."""
         received: list[list[Broadcast]] = [[] for _ in range(len(on_air))]
         for links in self._radio.arrivals(now, on_air):
             for link in links.tolist():

@@ -32,7 +32,7 @@ def to_vector(values: AnyArray) -> Vector:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What a vehicle sends to all others."""
+    """Message of a vehicle to all others."""
 
     name: str  # of the vehicle
     time: int  # us at which the rest was true

@@ -30,7 +30,7 @@ BOX = 3
 
 
 class Settings(Record):
-    """What the controller optimises."""
+    """Model, weights and limits of the controller's optimisation."""
 
     gain: Annotated[Floats, 2]  # 1, K_phi and K_theta of eq. 4
     time_constant: Annotated[Floats, 2]  # s, tau_phi and tau_theta of eq. 4

@@ -136,4 +136,4 @@ class Table:
 
 
 Reference = Route | Table
-"""What an agent follows."""
+"""Reference that an agent follows."""

@@ -113,7 +113,7 @@ class Swarm:
         return bool(self._rows) and self._rows[-1][0] >= self.start
 
     def flight(self) -> Flight:
-        """What was flown from the start on, by the vehicles' own estimates.
+        """Return the flight from the start on, by the vehicles' own estimates.
 
         Raises:
             ValueError: before the start.

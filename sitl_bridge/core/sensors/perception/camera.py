@@ -99,7 +99,7 @@ def hits_of(
     directions: Floats,
     limit: float,
 ) -> Hits:
-    """What the rays of an image meet.
+    """Hits of the rays of an image.
 
     Args:
         image: drawn with ``samples`` pixels along each side of a pixel.
@@ -242,7 +242,7 @@ class ImagingSpecification(PerceptionSpecification):
         return Pinhole(self.width * s, self.height * s, fx * s, cx * s + middle, cy * s + middle)
 
     def hits(self, view: View, origins: Floats, turned: Floats) -> Hits:
-        """What the camera's rays meet: drawn for a pinhole and a global shutter, else ray by ray."""
+        """Return the hits of the camera's rays: drawn for a pinhole and a global shutter, else ray by ray."""
         camera = self._pinhole
         if camera is None:
             return view.caster.cast(origins, turned, self.maximum)

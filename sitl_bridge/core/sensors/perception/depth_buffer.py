@@ -56,7 +56,7 @@ class Pinhole(NamedTuple):
 
 
 class Image(NamedTuple):
-    """What is drawn into."""
+    """Buffer that is drawn into."""
 
     inverse: Singles  # (height, width) float32, 1/m along the optical axis; 0 for nothing
     # (height, width) int32, index of the shape, GROUND or NOTHING (core/world/ray_casting.py)

@@ -276,7 +276,7 @@ class DepthCameraSpecification(RangingSpecification):
         return Sight(place[None], directions, depth.ravel() * length, self.sight_range)
 
     def returns(self, view: View, arrays: Arrays) -> Returns:
-        """Where the pixels' rays met something."""
+        """Return the points where the pixels' rays met something."""
         camera, depth = self.camera, arrays["depth"].astype(float)
         rows, columns = np.nonzero(np.isfinite(depth))
         met = depth[rows, columns]

@@ -161,7 +161,7 @@ class LidarSpecification(RangingSpecification):
 
     @cached_property
     def _layout(self) -> Arrays:
-        """What is the same in every sample."""
+        """Arrays that are the same in every sample."""
         rings = len(self.ring_elevations)
         return {
             "ring": np.tile(np.arange(rings, dtype=np.uint8), self.columns),
@@ -235,5 +235,5 @@ class LidarSpecification(RangingSpecification):
         return lambda view, arrays: obstacles(view, motion.update(view, arrays))
 
     def returns(self, view: View, arrays: Arrays) -> Returns:
-        """Where the beams met something."""
+        """Return the points where the beams met something."""
         return Returns(self.sight(view, arrays).points(), self.sectors_of(self.directions))

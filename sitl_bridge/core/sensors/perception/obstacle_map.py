@@ -36,7 +36,7 @@ vehicle tilts to brake or to accelerate."""
 
 @dataclass(frozen=True)
 class Returns:
-    """What a sensor met."""
+    """Hits of a sensor."""
 
     points: Floats  # (k, 3) m NED
     sectors: Mask  # (SECTORS,) bool, those of its field of view
@@ -103,7 +103,7 @@ class RangingSpecification(PerceptionSpecification):
 
     @abstractmethod
     def returns(self, view: View, arrays: Arrays) -> Returns:
-        """Where a sample's rays met something."""
+        """Return the points where a sample's rays met something."""
 
     def sectors_of(self, directions: Floats) -> Mask:
         """(SECTORS,) bool: those that rays (n, 3) in the sensor's axes lie in while the vehicle is level."""

@@ -69,7 +69,7 @@ class ScannerSpecification(RangingSpecification):
         return Sight(origins, directions, ranges, self.sight_range)
 
     def returns(self, view: View, arrays: Arrays) -> Returns:
-        """Where the beams met something."""
+        """Return the points where the beams met something."""
         return Returns(self.sight(view, arrays).points(), self.sectors_of(self.directions))
 
     def measure(self, view: View) -> Arrays:

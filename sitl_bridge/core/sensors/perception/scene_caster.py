@@ -15,7 +15,7 @@ from sitl_bridge.core.world.scene import Scene, place_moving_shapes
 
 
 class Hits(NamedTuple):
-    """Where n rays meet the scene."""
+    """Hits of n rays in the scene."""
 
     distance: Floats  # (n,) m; inf for nothing
     normal: Floats  # (n, 3) NED, out of the surface
@@ -75,7 +75,7 @@ class SceneCaster:
         return hits
 
     def draw(self, place: Floats, turn: Floats, limit: float, camera: Pinhole) -> Image:
-        """What a pinhole camera sees, many times as fast as a ray for every pixel.
+        """Draw the image of a pinhole camera, many times as fast as a ray for every pixel.
 
         Args:
             place: (3,) m NED.

@@ -297,7 +297,7 @@ def shade(
 def expose(
     radiance: Singles, weight: Singles, gauss: Singles, figures: tuple[float, float, float], image: Bytes
 ) -> None:
-    """What an image sensor makes of light, by the linear model of EMVA 1288 (release 3.1, section 2).
+    """Signal of an image sensor, by the linear model of EMVA 1288 (release 3.1, section 2).
 
     A pixel collects e electrons on average, with the variance e + d^2 (shot noise and read noise); the full
     well gives the greatest value.  Rounding adds the variance 1/12.

@@ -1,4 +1,4 @@
-"""What a sensor that sees is given for one sample: where it was, what stands around it, random numbers."""
+"""Input of a sensor that sees for one sample: where it was, what stands around it, random numbers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def attitudes_between(known: Ints, attitudes: Floats, time: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class View:
-    """What a sensor is given for one sample."""
+    """Input of a sensor for one sample."""
 
     caster: SceneCaster  # the scene at the sample's time
     poses: Poses  # of the vehicle, up to the sample's time, over at least the sensor's ``exposure``
@@ -111,7 +111,7 @@ def place_rays(
 
 
 class PerceptionSpecification(BaseModel):
-    """What every sensor has that sees the scene; ``measure`` is its own."""
+    """Base of every sensor that sees the scene; ``measure`` is its own."""
 
     model_config = STRICT
 
@@ -172,5 +172,5 @@ class PerceptionSpecification(BaseModel):
         raise NotImplementedError
 
     def processor(self) -> Processor | None:
-        """What makes more of the samples of one vehicle's sensor; it may remember earlier ones."""
+        """Make the processor of the samples of one vehicle's sensor; it may remember earlier ones."""
         return None

@@ -68,7 +68,7 @@ class VisualOdometrySpecification(PerceptionSpecification):
         return {"position": place[1], "attitude": rotation[1], "velocity": velocity}
 
     def processor(self) -> Processor:
-        """What distorts the true motion."""
+        """Errors that distort the true motion."""
         return DriftingEstimate(self).update
 
 
