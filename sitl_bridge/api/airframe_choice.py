@@ -64,7 +64,7 @@ class Airframe(vehicle.Airframe):
                     f"changed copy of {self.name}", [f"sensors.{i}: {text}" for i, text in faults.items()]
                 )
             fields["sensors"] = sensors
-        merged = _merged(data, fields)
+        merged = _merge(data, fields)
         new = [
             path
             for path in figure_paths({key: merged[key] for key in fields})
@@ -152,13 +152,13 @@ def airframes_of(choices: AirframeChoice | Sequence[AirframeChoice]) -> list[veh
     return [read[choice] if isinstance(choice, str | Path) else airframe_of(choice) for choice in listed]
 
 
-def _merged(data: ReadJson, changes: ReadJson) -> JsonObject:
+def _merge(data: ReadJson, changes: ReadJson) -> JsonObject:
     """Data with the fields of ``changes``, mappings merged field by field."""
     merged = dict(data)
     for key, value in changes.items():
         below = merged.get(key)
         if isinstance(value, Mapping):
-            merged[key] = _merged(below if isinstance(below, Mapping) else {}, value)
+            merged[key] = _merge(below if isinstance(below, Mapping) else {}, value)
         else:
             merged[key] = value
     return merged

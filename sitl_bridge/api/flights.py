@@ -154,7 +154,7 @@ def fly(
     )
     settings = flight_settings(Path(mission), options)
     with compilation_shown():
-        return _flown(settings, notify or (lambda _line: None))
+        return run_settings(settings, notify or (lambda _line: None))
 
 
 def _law(controller: str | type[Controller] | None) -> str | None:
@@ -166,7 +166,8 @@ def _law(controller: str | type[Controller] | None) -> str | None:
     return controller
 
 
-def _flown(settings: FlightSettings, notify: Callable[[str], None]) -> FlightResult:
+def run_settings(settings: FlightSettings, notify: Callable[[str], None]) -> FlightResult:
+    """Fly by settings, and wait for the end."""
     session = Session(settings, notify)
     with session:
         session.fly()

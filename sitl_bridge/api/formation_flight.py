@@ -89,12 +89,12 @@ def fly_formation(
         on_event = ignore_event if record is None else record(fleet)
         due = actions(scenario.events, fleet.simulation, say, names=stacks.names, on_event=on_event)
         fleet.timeline = Timeline(fleet.time, due)
-        return _flown(plan, stacks, on_event)
+        return _fly(plan, stacks, on_event)
     finally:
         stacks.close()
 
 
-def _flown(plan: FormationPlan, stacks: InProcessStacks, on_event: OnEvent) -> Flown:
+def _fly(plan: FormationPlan, stacks: InProcessStacks, on_event: OnEvent) -> Flown:
     vehicles, simulation = (
         SwarmVehicles(stacks.commands, lambda _line: None, BUILTIN_INTERVAL),
         stacks.simulation,

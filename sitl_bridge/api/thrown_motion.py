@@ -46,11 +46,11 @@ class Throw:
         self._mass, self._inertia = float(record["mass"]), np.array(record["inertia"])
         self._step = simulation.step * 1e-6
         self._velocity, self._rate = np.array(velocity, float), np.array(angular_velocity, float)
-        self._goal = self._turned(attitude)
+        self._goal = self._rotation_of(attitude)
         self._others = np.zeros((2, 3))
         """Accelerations by what else acts: m/s^2 NED and rad/s^2 body."""
 
-    def _turned(self, attitude: ArrayLike) -> Rotation:
+    def _rotation_of(self, attitude: ArrayLike) -> Rotation:
         w, x, y, z = np.asarray(attitude, dtype=np.float64)
         return self._rotation.from_quat((x, y, z, w))
 
@@ -61,7 +61,7 @@ class Throw:
         """Let force and moment of the next step act."""
         left = steps_left * self._step
         self._before = velocity, rate = self._motion()
-        turn = (self._turned(self._state["attitude"]).inv() * self._goal).as_rotvec()
+        turn = (self._rotation_of(self._state["attitude"]).inv() * self._goal).as_rotvec()
         turning = 6.0 * turn / left**2 - (4.0 * rate + 2.0 * self._rate) / left
         if steps_left == 1:
             turning = (self._rate - rate) / left

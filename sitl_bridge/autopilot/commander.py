@@ -490,19 +490,19 @@ def _switch(commander: Commander, mode: Mode, force: bool = False) -> int:
 
 
 def _arm_disarm(commander: Commander, params: Params, _now: int) -> int:
-    wanted = _rounded(params[0])
+    wanted = _round(params[0])
     if wanted not in (0, 1):
         commander.send_text(CRITICAL, f"Unsupported ARM_DISARM param: {params[0]:.3f}")
         return UNSUPPORTED
     if wanted == 1:
         done = commander.arm("external command")
     else:
-        forced = _rounded(params[1]) == mavlink.FORCE_ARMING
+        forced = _round(params[1]) == mavlink.FORCE_ARMING
         done = commander.disarm("external command", forced)
     return ACCEPTED if done else TEMPORARILY_REJECTED
 
 
-def _rounded(value: float) -> int | None:
+def _round(value: float) -> int | None:
     """A parameter that encodes an integer, rounded half away from zero (C's lroundf); None if not finite."""
     if not math.isfinite(value):
         return None

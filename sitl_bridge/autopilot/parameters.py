@@ -21,7 +21,7 @@ MAX_FLOAT = 3.4e38
 """The widest range a 32-bit float parameter may have; an empty field of the table."""
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     """The value as a 32-bit float carries it over MAVLink, so that a round trip changes nothing."""
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
@@ -80,7 +80,7 @@ class Parameters:
         merged = {info.name: info for info in (*built_in(), *more)}
         self.infos: dict[str, ParameterInfo] = dict(sorted(merged.items()))
         self.values: dict[str, float] = {
-            name: info.default if info.is_integer else _rounded(info.default)
+            name: info.default if info.is_integer else _round(info.default)
             for name, info in self.infos.items()
         }
         self.version = 0
@@ -115,7 +115,7 @@ class Parameters:
             )
         if info.is_integer and value != int(value):
             raise UserError(f"parameter {name}: {value:g} is not a whole number")
-        new = int(value) if info.is_integer else _rounded(value)
+        new = int(value) if info.is_integer else _round(value)
         if new != self.values[name]:
             self.values[name] = new
             self.version += 1

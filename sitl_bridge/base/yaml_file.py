@@ -130,7 +130,7 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path, line)
         if node.tag not in (_MAP, _SEQ):
-            self.faults.append(Fault(line, path, f"the tag {_shown(node.tag)} is not allowed here"))
+            self.faults.append(Fault(line, path, f"the tag {_show(node.tag)} is not allowed here"))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         return [self.read(child, (*path, i)) for i, child in enumerate(node.value)]
@@ -156,16 +156,16 @@ class _Reader:
         if not _is_text(text):
             message = "contains characters that are not text"
         elif node.tag not in (_NULL, _BOOL, _INT, _FLOAT, _STR):
-            message = f"the tag {_shown(node.tag)} is not allowed here"
+            message = f"the tag {_show(node.tag)} is not allowed here"
         else:
             try:
                 value = _value(node.tag, text)
             except (ValueError, KeyError):
-                message = f"{_shown(text)} is not a valid {node.tag.removeprefix(_TAG)}"
+                message = f"{_show(text)} is not a valid {node.tag.removeprefix(_TAG)}"
             else:
                 if not isinstance(value, int | float) or _is_finite(value):
                     return value
-                message = f"{_shown(text)} is not a finite number"
+                message = f"{_show(text)} is not a finite number"
         self.faults.append(Fault(line, path, message))
         return None
 
@@ -193,7 +193,7 @@ def _is_text(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     """A text of the file, shortened for one line of a message."""
     return shortened(printable(text), 40) or "an empty text"
 
@@ -202,7 +202,7 @@ def dotted(path: FieldPath) -> str:
     """``rotors[2].position`` for ("rotors", 2, "position"); ``the file`` for the empty path."""
     text = ""
     for part in path:
-        word = part if isinstance(part, int) else _shown(part)
+        word = part if isinstance(part, int) else _show(part)
         text += f"[{word}]" if isinstance(part, int) else f".{word}" if text else str(word)
     return text or "the file"
 
@@ -364,7 +364,7 @@ def _kind_fault(models: Iterable[type[BaseModel]], value: object) -> str:
     if kind is None:
         return f"needs a `kind`, one of {choice}"
     return (
-        f"there is no kind {_shown(str(kind))}"
-        + suggestion(_shown(str(kind)), known)
+        f"there is no kind {_show(str(kind))}"
+        + suggestion(_show(str(kind)), known)
         + f"; give one of {choice}"
     )

@@ -103,7 +103,7 @@ def _identify_airframe(
     name = named or airframe_of(flights[0], vehicle)
     airframe = load_airframe(name)
     groups = [group.strip() for group in fit.split(",") if group.strip()]
-    known = dict(_known(entry) for entry in fix)
+    known = dict(_parse_known(entry) for entry in fix)
     logs = [read_identification_flight(flight, len(airframe.rotors), vehicle) for flight in flights]
     for flight, log in zip(flights, logs, strict=True):
         terminal.say(f"{flight} on {name}: {_driving(log)}")
@@ -131,7 +131,7 @@ def _driving(log: VehicleLog) -> str:
     return commands
 
 
-def _known(entry: str) -> tuple[str, float]:
+def _parse_known(entry: str) -> tuple[str, float]:
     name, equals, value = entry.partition("=")
     try:
         if not equals:

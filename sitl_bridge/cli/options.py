@@ -112,7 +112,7 @@ class RunOptions:
             seed=self.seed,
             speed=parse_speed(self.speed),
             instance=self.instance,
-            outlets=_waiting(self.outlets, tuple(self.ros2_wait or ())),
+            outlets=_wait_for(self.outlets, tuple(self.ros2_wait or ())),
             runs=self.runs_dir,
             airframe=None if self.airframe is None else load_airframe(self.airframe),
             parameters=parse_parameters(self.param),
@@ -223,7 +223,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _waiting(outlets: tuple[OutletSettings, ...], nodes: tuple[str, ...]) -> tuple[OutletSettings, ...]:
+def _wait_for(outlets: tuple[OutletSettings, ...], nodes: tuple[str, ...]) -> tuple[OutletSettings, ...]:
     """The same, with nodes of ROS 2 for which simulated time waits."""
     if nodes and not any(isinstance(one, Ros2Settings) for one in outlets):
         raise UserError(f"--ros2-wait {nodes[0]}: give --ros2, too")

@@ -432,7 +432,7 @@ def _vehicles(
             own = str(number) if group.name is None else group.name + (str(k) if group.count > 1 else "")
             vehicle = ScenarioVehicle(group, i, own, airframe, source, position, math.radians(group.yaw))
             if starts is not None:
-                vehicle = _placed(vehicle, starts[number])
+                vehicle = _place(vehicle, starts[number])
             found.append(vehicle)
     if faults:
         raise ConfigurationError(document.source, faults)
@@ -444,7 +444,7 @@ def _vehicles(
     return tuple(found)
 
 
-def _placed(vehicle: ScenarioVehicle, start: _Start) -> ScenarioVehicle:
+def _place(vehicle: ScenarioVehicle, start: _Start) -> ScenarioVehicle:
     """A vehicle at the start of its formation or route, unless the file sets a position."""
     name, position, yaw = start
     if name is not None:

@@ -172,7 +172,7 @@ def test_options_beside_a_world_file_change_what_they_name_alone(option: dict[st
 @pytest.mark.usefixtures("place")
 def test_a_program_overrides_as_the_command_line_does(monkeypatch: pytest.MonkeyPatch) -> None:
     flown: list[FlightSettings] = []
-    monkeypatch.setattr(flights, "_flown", lambda made, _notify: flown.append(made))
+    monkeypatch.setattr(flights, "run_settings", lambda made, _notify: flown.append(made))
     for options in (
         {}, {"wind": "3@270"}, {"home": (47.4, 8.5, 500.0)}, {"seed": 3}, {"speed": 4.0},
         {"time_limit": 30.0}, {"parameters": {"MPC_XY_CRUISE": 4}}, {"params": "other.params"},

@@ -276,7 +276,7 @@ def _name(record: RunRecord) -> None:
 
 def _read_vehicles(record: RunRecord) -> None:
     described = [v for v in record.run.get("vehicles") or () if isinstance(v, dict)]
-    record.vehicles = [_described(v, i) for i, v in enumerate(described)]
+    record.vehicles = [_describe(v, i) for i, v in enumerate(described)]
     table = _truth(record)
     if table is not None:
         count = len(record.vehicles) or int(table["vehicle"].max(initial=0)) + 1
@@ -295,7 +295,7 @@ def _read_vehicles(record: RunRecord) -> None:
         _place(vehicle)
 
 
-def _described(entry: JsonObject, number: int) -> RecordedVehicle:
+def _describe(entry: JsonObject, number: int) -> RecordedVehicle:
     airframe = entry.get("airframe")
     airframe = airframe if isinstance(airframe, dict) else {}
     return RecordedVehicle(

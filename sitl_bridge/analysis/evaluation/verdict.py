@@ -143,7 +143,7 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
         evaluation: of the run, with the limits.
         origin: of the verdict.
     """
-    told = _told(run)
+    told = _summary_faults(run)
     reasons = list(told)
     in_air = in_air_at_end(run)
     notes: list[str] = []
@@ -190,7 +190,7 @@ def verdict_of(run: RunRecord, evaluation: Evaluation, given: Limits) -> Verdict
 # -------------------------------------------------------------------------- reasons and notes
 
 
-def _told(run: RunRecord) -> list[str]:
+def _summary_faults(run: RunRecord) -> list[str]:
     """Return the summary's lines of a failed mission and of errors of the bridge."""
     summary = run.summary
     errors = summary.get("errors")

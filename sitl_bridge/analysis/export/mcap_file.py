@@ -105,7 +105,7 @@ def _write(run: RecordedRun, target: Path, rate: float, notify: Callable[[str], 
         raise missing("foxglove-sdk", "MCAP files", "export") from error
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
-    logged = _logged(run, notify)
+    logged = _read_logs(run, notify)
     markers, seen = run.described(lambda _description: (list(marker_messages(run)), seen_files(run)))
     options = MCAPWriteOptions(profile="ros2", compression_threads=0)
     context = foxglove.Context()
@@ -206,7 +206,7 @@ class RosChannels:
             yield time, log, data[k * size : (k + 1) * size]
 
 
-def _logged(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, FlightStackTopics]:
+def _read_logs(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, FlightStackTopics]:
     """Return the log of each vehicle's flight stack, where that can be read."""
     found = {}
     for index, name in enumerate(run.names):

@@ -72,7 +72,7 @@ def page(reported: Sequence[Reported]) -> str:
     """The HTML text, thinned until it is small enough."""
     detailed = sum(min(len(one.run.vehicles), MOST_DETAILED) for one in reported)
     points = max(FEWEST_POINTS, round(POINTS / math.sqrt(max(detailed, 1))))
-    drawn = [_drawn(one, points) for one in reported]
+    drawn = [_draw(one, points) for one in reported]
     while True:
         text = _page(reported, drawn, points)
         if len(text) <= LARGEST or points <= FEWEST_POINTS:
@@ -80,7 +80,7 @@ def page(reported: Sequence[Reported]) -> str:
         points = max(FEWEST_POINTS, points // 2)
 
 
-def _drawn(one: Reported, points: int) -> _Drawn:
+def _draw(one: Reported, points: int) -> _Drawn:
     run = one.run
     vehicles = []
     for vehicle, found in list(zip(run.vehicles, one.evaluation.vehicles, strict=True))[:MOST_DETAILED]:
@@ -186,10 +186,10 @@ def _compared(reported: Sequence[Reported], drawn: Sequence[_Drawn], points: int
         for plot in what.vehicles[0][1]:
             if plot.key in COMPARED:
                 found.setdefault(plot.key, []).append((one.label, plot, flight[0]))
-    return [thinned(_joined(found[key]), points) for key in COMPARED if len(found.get(key, ())) > 1]
+    return [thinned(_join(found[key]), points) for key in COMPARED if len(found.get(key, ())) > 1]
 
 
-def _joined(parts: list[tuple[str, Plot, float]]) -> Plot:
+def _join(parts: list[tuple[str, Plot, float]]) -> Plot:
     first = parts[0][1]
     begin = min(float(plot.x[0]) - start for _, plot, start in parts)
     end = max(float(plot.x[-1]) - start for _, plot, start in parts)

@@ -35,11 +35,11 @@ def parameter_hash(parameters: Parameters) -> int:
     """Return the CRC-32 without inversion over names and values, for QGroundControl's cache."""
     crc = 0xFFFFFFFF
     for name, info in parameters.infos.items():
-        crc = zlib.crc32(_packed(info, parameters.values[name]), zlib.crc32(name.encode(), crc))
+        crc = zlib.crc32(_pack(info, parameters.values[name]), zlib.crc32(name.encode(), crc))
     return crc ^ 0xFFFFFFFF
 
 
-def _packed(info: ParameterInfo, value: float) -> bytes:
+def _pack(info: ParameterInfo, value: float) -> bytes:
     return struct.pack("<i", int(value)) if info.is_integer else struct.pack("<f", value)
 
 
@@ -116,7 +116,7 @@ class ParameterProtocol:
         info = self._parameters.infos[name]
         return ParameterValue(
             name,
-            _packed(info, self._parameters.values[name]),
+            _pack(info, self._parameters.values[name]),
             mavlink.MAV_PARAM_TYPE_INT32 if info.is_integer else mavlink.MAV_PARAM_TYPE_REAL32,
             len(self._names),
             self._index[name],

@@ -386,7 +386,7 @@ class _MemoryRecord(Record):
     buffet_random: Annotated[Words, 4]  # state of its stream; zeros: there is none
 
 
-def _filled(fields: list[tuple[Any, ...]], name: str) -> list[tuple[Any, ...]]:
+def _fill(fields: list[tuple[Any, ...]], name: str) -> list[tuple[Any, ...]]:
     """Fields with one more, where it takes that to end with a cache line."""
     missing = -np.dtype(fields, align=True).itemsize % CACHE_LINE // 8
     return fields + [(name, "i8", missing)] * (missing > 0)
@@ -403,7 +403,7 @@ class State(_MemoryRecord):
 
 
 STATE = State.dtype = np.dtype(
-    _filled([*_filled(_MemoryRecord.fields, "unused"), ("scratch", SCRATCH)], "end"), align=True
+    _fill([*_fill(_MemoryRecord.fields, "unused"), ("scratch", SCRATCH)], "end"), align=True
 )
 
 

@@ -349,16 +349,16 @@ class CustomEvent(PassingEvent, UserClass):
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
         """Begin the user's fault."""
-        with self._told():
+        with self._name_failures():
             self.make(CustomFault, "fault").begin(simulation, vehicle)
 
     def end(self, simulation: Simulation, vehicle: int) -> None:
         """End it."""
-        with self._told():
+        with self._name_failures():
             self.make(CustomFault, "fault").end(simulation, vehicle)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _name_failures(self) -> Iterator[None]:
         try:
             yield
         except UserError:

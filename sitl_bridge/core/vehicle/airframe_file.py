@@ -207,7 +207,7 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
         taken["controller"] = taken["controller"] | {"kind": kind}
     line = document.line(("base",))
     lines = {(key,): line for key in taken} | document.lines
-    merged = Document(document.source, _merged_fields(taken, own), lines, document.faults)
+    merged = Document(document.source, _merge_fields(taken, own), lines, document.faults)
     if isinstance(own.get("sensors"), list) and not replaced:
         merged = _document_with_sensors(merged, taken["sensors"], own["sensors"])
     given = own.get("sources", {})
@@ -240,17 +240,17 @@ def _base_file(document: Document, path: Path, chain: tuple[Path, ...]) -> Path:
     return source
 
 
-def _merged(base: object, own: object) -> object:
+def _merge(base: object, own: object) -> object:
     """A value of the base, changed field by field; lists, and mappings of another ``kind``, are replaced."""
     if not (isinstance(base, dict) and isinstance(own, dict)):
         return own
     if "kind" in own and own["kind"] != base.get("kind"):
         return own
-    return _merged_fields(base, own)
+    return _merge_fields(base, own)
 
 
-def _merged_fields(base: JsonObject, own: JsonObject) -> JsonObject:
-    return base | {key: _merged(base[key], value) if key in base else value for key, value in own.items()}
+def _merge_fields(base: JsonObject, own: JsonObject) -> JsonObject:
+    return base | {key: _merge(base[key], value) if key in base else value for key, value in own.items()}
 
 
 def with_sensors(
@@ -279,7 +279,7 @@ def with_sensors(
             if at is not None:
                 del sensors[at], origin[at]
         elif at is not None and origin[at] is None:
-            sensors[at], origin[at] = _merged(sensors[at], sensor), i
+            sensors[at], origin[at] = _merge(sensors[at], sensor), i
         else:
             same = [k for k, other in enumerate(identities) if identity and other and other[0] == identity[0]]
             place = same[-1] + 1 if same else len(sensors)

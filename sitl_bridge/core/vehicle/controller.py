@@ -51,13 +51,13 @@ class ControllerSection(BaseModel):
 
     @field_validator("kind")
     @classmethod
-    def _known(cls, kind: str) -> str:
+    def _check_kind(cls, kind: str) -> str:
         if kind not in BUILT_IN and class_at(kind) is None:
             raise ValueError(f"no controller is called {kind!r}; give {', '.join(BUILT_IN)} or FILE.py:CLASS")
         return kind
 
     @model_validator(mode="after")
-    def _whole(self) -> ControllerSection:
+    def _check_whole(self) -> ControllerSection:
         if self.kind == "rotors" and self.rotors is None:
             raise ValueError("kind rotors needs the published gains under rotors")
         if self.options and class_at(self.kind) is None:

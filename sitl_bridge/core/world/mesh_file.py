@@ -67,7 +67,7 @@ def load_mesh(path: Path, axes: Axes | None, scale: tuple[float, float, float]) 
     own_axes: Axes = "y_up" if kind in (".glb", ".gltf") else "z_up"
     if kind == ".dae":
         meter, own_axes = _collada_conventions(raw)
-    vertices, faces, colors, painted = _joined(path, _parsed(path, raw))
+    vertices, faces, colors, painted = _join(path, _parse(path, raw))
     if not np.isfinite(vertices).all() or np.abs(vertices).max() * meter * max(scale) > LARGEST:
         raise UserError(
             f"{path}: has coordinates that are not finite or beyond {LARGEST:g} m; check its scale"
@@ -109,7 +109,7 @@ def _collada_conventions(raw: bytes) -> tuple[float, Axes]:
     return meter, found.get(up.group(1) if up else b"Y", "y_up")
 
 
-def _parsed(path: Path, raw: bytes) -> Scene:
+def _parse(path: Path, raw: bytes) -> Scene:
     """The file as trimesh's scene."""
     try:
         import trimesh
@@ -141,14 +141,14 @@ def _parsed(path: Path, raw: bytes) -> Scene:
 _Joined = tuple[Floats, Ints, Singles | None, FacePictures | None]
 
 
-def _joined(path: Path, scene: Scene) -> _Joined:
+def _join(path: Path, scene: Scene) -> _Joined:
     """Vertices, faces, colours and pictures of all meshes of a file, transformed by their nodes."""
     vertices, faces, colors = [], [], []
     images: list[Image] = []  # each kept once
     uv: list[Singles] = []
     pictures: list[NDArray[np.int32]] = []
     first = total = 0
-    for mesh, matrix in _placed(scene):
+    for mesh, matrix in _place_meshes(scene):
         corners = np.asarray(mesh.vertices, np.float64)
         triangles = np.asarray(mesh.faces, np.int64)
         total += len(triangles)
@@ -191,7 +191,7 @@ def _joined(path: Path, scene: Scene) -> _Joined:
     return np.concatenate(vertices), np.concatenate(faces), colored, painted
 
 
-def _placed(scene: Scene) -> Iterator[tuple[Trimesh, Floats]]:
+def _place_meshes(scene: Scene) -> Iterator[tuple[Trimesh, Floats]]:
     """Each mesh of trimesh's scene with the matrix (4, 4) of each node that shows it."""
     for node in scene.graph.nodes_geometry:
         matrix, name = scene.graph[node]
@@ -224,7 +224,7 @@ def _colors(mesh: Trimesh, count: int) -> Singles | None:
         return None
     if (found := _picture(mesh)) is not None:
         image, uv = found
-        return _sampled(image, uv[np.asarray(mesh.faces)].mean(axis=1))
+        return _sample(image, uv[np.asarray(mesh.faces)].mean(axis=1))
     main = np.asarray(material.main_color, np.float32)[:3] / 255.0
     return np.tile(main, (count, 1))
 
@@ -245,7 +245,7 @@ def _pixels(image: Image) -> Bytes:
     return np.asarray(image.convert("RGB").reduce(factor), np.uint8)
 
 
-def _sampled(image: Image, uv: Floats) -> Singles:
+def _sample(image: Image, uv: Floats) -> Singles:
     """Colours (k, 3) of an image at texture coordinates (k, 2), v upwards; the image repeats."""
     pixels = np.asarray(image.convert("RGB"), np.float32) / 255.0
     rows, columns = pixels.shape[:2]

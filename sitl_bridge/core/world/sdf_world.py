@@ -167,10 +167,10 @@ class SdfReader:
             ground = True
             notes.append("it has no ground; level ground at height 0 is used")
         if self._unread:
-            parts = (f"{what} {_listed(list(names))}" for what, names in self._unread.items())
+            parts = (f"{what} {_list_names(list(names))}" for what, names in self._unread.items())
             notes.append(f"not read: {'; '.join(parts)}")
         if self._moving:
-            notes.append(f"not static in the file, but static here: {_listed(self._moving)}")
+            notes.append(f"not static in the file, but static here: {_list_names(self._moving)}")
         return SdfWorld(tuple(self._objects), ground, self._ground_color, wind, tuple(notes))
 
     def _members(
@@ -370,7 +370,7 @@ def _ground_plane(include: XmlNode) -> XmlNode:
     )
 
 
-def _listed(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     shown = ", ".join(shortened(name, 60) for name in names[:MAX_NAMED])
     return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
 

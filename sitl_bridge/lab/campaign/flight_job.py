@@ -118,7 +118,7 @@ def fly_job(job: Job) -> RunRow:
     try:
         space = _space(job.file, job.file.stat().st_mtime)
         names = space.names
-        return _flown(space, job)
+        return _fly(space, job)
     except UserError as error:
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in FULL:
@@ -133,7 +133,7 @@ def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, *
     return RunRow(**{"succeeded": False, **same, **more}, values=values, status=status, reason=reason)
 
 
-def _flown(space: CampaignSpace, job: Job) -> RunRow:
+def _fly(space: CampaignSpace, job: Job) -> RunRow:
     begun = time.monotonic()
     options = FlightOptions(
         autopilot="builtin" if job.stage == "built_in" else "px4",

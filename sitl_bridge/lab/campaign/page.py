@@ -58,7 +58,7 @@ def _body(directory: Path, header: JsonObject, rows: Sequence[RunRow]) -> Iterat
         '<nav><a href="#failures">Failures</a><a href="#measures">Measures</a><a href="#values">Values</a>'
         '<a href="#details">Details</a></nav><main>'
     )
-    yield from _found(directory)
+    yield from _findings(directory)
     yield from _agreement(rows)
     yield '<section id="failures"><h2>Failures</h2>'
     yield from _failures(directory, rows)
@@ -100,7 +100,7 @@ def _verdict(header: JsonObject, stage: str, rows: Sequence[RunRow]) -> str:
     )
 
 
-def _found(directory: Path) -> Iterator[str]:
+def _findings(directory: Path) -> Iterator[str]:
     file = directory / FOUND
     if not file.is_file():
         return

@@ -200,7 +200,7 @@ class CampaignSpace:
 
     def _place(self, bad: Sequence[tuple[Value, ...]], checked: int) -> str:
         """The corners of a fault in words."""
-        first = ", ".join(f"{n} = {_shown(v)}" for n, v in zip(self.names, bad[0], strict=True))
+        first = ", ".join(f"{n} = {_show(v)}" for n, v in zip(self.names, bad[0], strict=True))
         if len(bad) == 1:
             return f"at {first}"
         if len(bad) == checked:
@@ -218,7 +218,7 @@ class CampaignSpace:
                     break
                 except UserError as error:
                     words = "; ".join(words_of(error))
-                    yield self.document.fault(("vary", one.name), f"cannot be {_shown(end)}: {words}")
+                    yield self.document.fault(("vary", one.name), f"cannot be {_show(end)}: {words}")
                     break
 
     def _search_faults(self) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _with_whole_names(campaign: Campaign, directory: Path) -> Campaign:
     return campaign.model_copy(update={"search": search.model_copy(update=names)})
 
 
-def _shown(value: Value) -> str:
+def _show(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -325,11 +325,11 @@ def with_value(model: Model, path: FieldPath, value: Value) -> Model:
     Raises:
         FieldError: for a path that does not exist, or a value that the field does not take.
     """
-    changed: Model = _changed(model, path, value, ())
+    changed: Model = _change(model, path, value, ())
     return changed
 
 
-def _changed(thing: object, path: FieldPath, value: Value, above: FieldPath) -> Any:
+def _change(thing: object, path: FieldPath, value: Value, above: FieldPath) -> Any:
     if not path:
         return value
     head, *rest = path
@@ -340,12 +340,12 @@ def _changed(thing: object, path: FieldPath, value: Value, above: FieldPath) -> 
         if head >= len(thing):
             raise FieldError(here, f"there are only {len(thing)}; the first is [0]")
         return type(thing)(
-            _changed(inner, tuple(rest), value, here) if i == head else inner for i, inner in enumerate(thing)
+            _change(inner, tuple(rest), value, here) if i == head else inner for i, inner in enumerate(thing)
         )
     if isinstance(thing, Mapping) and isinstance(head, str):
         if rest and head not in thing:
             raise FieldError(here, "is not in the scenario; give it a value there")
-        return {**thing, head: _changed(thing.get(head), tuple(rest), value, here)}
+        return {**thing, head: _change(thing.get(head), tuple(rest), value, here)}
     if thing is None:
         raise FieldError(above, "is not set in the scenario; give it a value there, which is then varied")
     raise FieldError(here, f"{type(thing).__name__} has no such part")
@@ -359,7 +359,7 @@ def _changed_model(
     here = (*above, head)
     if not isinstance(head, str) or head not in by_name:
         raise FieldError(here, f"unknown field{suggestion(str(head), by_name)}")
-    inner = _changed(getattr(model, by_name[head]), rest, value, here)
+    inner = _change(getattr(model, by_name[head]), rest, value, here)
     # Only what was given, because some defaults follow from other fields.
     given = {alias: getattr(model, name) for alias, name in by_name.items() if name in model.model_fields_set}
     try:

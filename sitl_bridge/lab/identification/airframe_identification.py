@@ -445,14 +445,14 @@ def _difference(base: object, own: object) -> Any:
     if isinstance(base, dict) and isinstance(own, dict):
         changed = {key: value for key, value in own.items() if value != base.get(key)}
         return {key: _difference(base.get(key), value) for key, value in changed.items()}
-    return _rounded(own)
+    return _round(own)
 
 
-def _rounded(value: object) -> object:
+def _round(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, list):
-        return [_rounded(entry) for entry in value]
+        return [_round(entry) for entry in value]
     if isinstance(value, dict):
-        return {key: _rounded(entry) for key, entry in value.items()}
+        return {key: _round(entry) for key, entry in value.items()}
     return value

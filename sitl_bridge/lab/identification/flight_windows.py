@@ -88,7 +88,7 @@ class FlightWindows:
         flight, begins = self.flight[where], self.begins[where]
         return replace(
             self,
-            joined=_joined(flight, begins, self.length),
+            joined=_join(flight, begins, self.length),
             samples={
                 name: tuple(s for s, taken in zip(given, where, strict=True) if taken)
                 for name, given in self.samples.items()
@@ -159,7 +159,7 @@ class FlightWindows:
             flight=flight,
             begins=begins,
             steps=steps,
-            joined=_joined(flight, begins, length),
+            joined=_join(flight, begins, length),
             drives=(_integral(log.commands, turning),),
             voltage=_one_each(log.voltage, middles),
             current=_one_each(log.current, middles),
@@ -187,7 +187,7 @@ def _one_each(series: Series | None, times: Floats) -> Floats:
     return np.full(len(times), np.nan) if series is None else series.at(times).reshape(len(times))
 
 
-def _joined(flight: Ints, begins: Floats, length: float) -> Mask:
+def _join(flight: Ints, begins: Floats, length: float) -> Mask:
     return np.append(False, (np.diff(begins) < 1.01 * length) & (np.diff(flight) == 0))
 
 

@@ -135,7 +135,7 @@ class WindowFleet:
         states["position"] = windows.position[w] - (0.0, 0.0, self._shift[w])
         for i, member in enumerate(self.members):
             states[i]["velocity"] = windows.velocity[w] + start[:3] + member.velocity
-            states[i]["attitude"] = _turned(windows.attitude[w, 0], start[3:6] + member.turn)
+            states[i]["attitude"] = _turn(windows.attitude[w, 0], start[3:6] + member.turn)
             states[i]["angular_velocity"] = windows.rates[w, 0] + start[6:9] + member.rates
             states[i]["external_moment"] = common.moment[w] + start[9:12] + member.moment
             states[i]["external_force"] = start[12:] + member.force
@@ -173,7 +173,7 @@ def _imu_position(airframe: Airframe) -> Floats:
     return np.array(found[0] if found else (0.0, 0.0, 0.0))
 
 
-def _turned(attitude: Floats, turn: Floats) -> Floats:
+def _turn(attitude: Floats, turn: Floats) -> Floats:
     """A quaternion after a small rotation about body axes."""
     w, x, y, z = attitude
     a, b, c = 0.5 * turn

@@ -205,16 +205,16 @@ class ChosenParameters:
             listed = ", ".join(f"{name}* {count}" for name, count in groups.most_common())
             said.append(f"{len(self.board)} belong to the board and are left out: {listed}")
         if self.idle:
-            said.append(f"left out, of modules that PX4 does not start here: {_joined(self.idle)}")
+            said.append(f"left out, of modules that PX4 does not start here: {_join(self.idle)}")
         if self.unknown:
-            said.append(f"left out, not parameters of {stack}: {_joined(self.unknown)}")
+            said.append(f"left out, not parameters of {stack}: {_join(self.unknown)}")
         if self.refused:
-            said.append(f"left out, not taken by {stack}: {_joined(self.refused)}")
+            said.append(f"left out, not taken by {stack}: {_join(self.refused)}")
         if self.contradicting:
             which = "which the file overrides" if self.wins else "which wins (--params-win for the file)"
             said.append(f"contradicts the airframe, {which}: {'; '.join(self.contradicting)}")
         if self.unusual:
-            said.append(f"flown outside the documented range: {_joined(self.unusual)}")
+            said.append(f"flown outside the documented range: {_join(self.unusual)}")
         return [f"{self.source}: {text}" for text in said]
 
 
@@ -222,7 +222,7 @@ MOST_NAMES = 30
 """Names in a note; the JSON of ``check`` has all."""
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 

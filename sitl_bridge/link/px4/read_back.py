@@ -112,15 +112,15 @@ class ReadBack:
             found = [
                 f"{name} is {has:.7g}, not {self._expected[name]:.7g}" for name, has in self.wrong.items()
             ]
-            parts.append(_listed(found))
+            parts.append(_list_words(found))
         if self.unanswered:
-            parts.append(f"no answer for {_listed(list(self.unanswered))}")
+            parts.append(f"no answer for {_list_words(list(self.unanswered))}")
         if not parts:
             return ""
         count = len(self.wrong) + len(self.unanswered)
         return f"{count} of {self.count} parameters did not reach PX4: {'; '.join(parts)}"
 
 
-def _listed(words: list[str]) -> str:
+def _list_words(words: list[str]) -> str:
     more = len(words) - LISTED
     return ", ".join(words[:LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -131,7 +131,7 @@ class WaitedNodes:
         self._waiting: set[tuple[str, int]] = set()
         self._silent: set[str] = set()
         for service in self._services:
-            participant.be_client(service, SERVICE, partial(self._answered, service))
+            participant.be_client(service, SERVICE, partial(self._take_answer, service))
 
     def __bool__(self) -> bool:
         """Whether there is a node to wait for."""
@@ -176,7 +176,7 @@ class WaitedNodes:
             name = self._services[service]
             self._notify(f"simulated time stands: the ROS 2 node {name} has not answered for {SILENT:g} s")
 
-    def _answered(self, service: str, types: bytes) -> None:
+    def _take_answer(self, service: str, types: bytes) -> None:
         self._waiting.discard((service, struct.unpack_from("<I", types)[0]))
 
     def _is_there(self, service: str) -> bool:

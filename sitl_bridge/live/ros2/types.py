@@ -84,7 +84,7 @@ def type_hash(name: str) -> str:
     found: JsonObject = {}
 
     def describe(kind: str) -> JsonObject:
-        fields = [_described(*field) for field in fields_of(kind)]
+        fields = [_describe(*field) for field in fields_of(kind)]
         for inner, _, _ in fields_of(kind):
             if inner in DEFINITIONS and inner not in found:
                 found[inner] = describe(inner)
@@ -98,7 +98,7 @@ def type_hash(name: str) -> str:
     return f"RIHS01_{hashlib.sha256(json.dumps(described).encode()).hexdigest()}"
 
 
-def _described(kind: str, count: int | None, field: str) -> JsonObject:
+def _describe(kind: str, count: int | None, field: str) -> JsonObject:
     nested = kind in DEFINITIONS
     kind, bounded, longest = kind.partition("<=")
     number = _NESTED if nested else _BOUNDED_STRING if bounded else _BASIC[kind]

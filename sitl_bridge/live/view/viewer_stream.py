@@ -52,7 +52,7 @@ class ViewerMessages:
         self._projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
         self._gravity = gravity
 
-    def _packed(self, message: MavlinkMessage) -> bytes:
+    def _pack(self, message: MavlinkMessage) -> bytes:
         packed: bytes = message.pack(self._out)
         self._out.seq = (self._out.seq + 1) % 256
         return packed
@@ -62,7 +62,7 @@ class ViewerMessages:
         armed = bool(row["armed"])
         mode = mavlink.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
         state = mavlink.MAV_STATE_ACTIVE if armed else mavlink.MAV_STATE_STANDBY
-        return self._packed(
+        return self._pack(
             mavlink.MAVLink_heartbeat_message(
                 self._type,
                 mavlink.MAV_AUTOPILOT_PX4,
@@ -79,7 +79,7 @@ class ViewerMessages:
         w, x, y, z = (float(q) for q in row["attitude"])
         force = Rotation.from_quat([x, y, z, w]).apply(np.array(row["specific_force"]))
         acceleration = (force + np.array([0.0, 0.0, self._gravity])) * 1e3 / STANDARD_GRAVITY
-        return self._packed(
+        return self._pack(
             mavlink.MAVLink_hil_state_quaternion_message(
                 int(row["time"]),
                 [w, x, y, z],
@@ -101,9 +101,7 @@ class ViewerMessages:
             mode |= mavlink.MAV_MODE_FLAG_SAFETY_ARMED
         controls = [float(value) for value in np.nan_to_num(row["control"])]
         controls += [0.0] * (CHANNELS - len(controls))
-        return self._packed(
-            mavlink.MAVLink_hil_actuator_controls_message(int(row["time"]), controls, mode, 0)
-        )
+        return self._pack(mavlink.MAVLink_hil_actuator_controls_message(int(row["time"]), controls, mode, 0))
 
 
 def _short(value: float) -> int:

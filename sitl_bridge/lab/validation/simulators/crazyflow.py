@@ -27,12 +27,12 @@ class Simulator(Predictor):
     def __init__(self) -> None:
         self._module = import_module("crazyflow.sim")
         self._drone = self._enumerated("Drone", "cf2x_L250")
-        self._sim = self._made(1)
+        self._sim = self._make(1)
 
     def _enumerated(self, kind: str, value: str) -> Any:
         return getattr(import_module("crazyflow.sim.sim"), kind)(value)
 
-    def _made(self, count: int) -> Any:
+    def _make(self, count: int) -> Any:
         return self._module.Sim(
             n_worlds=count,
             drone=self._drone,
@@ -53,7 +53,7 @@ class Simulator(Predictor):
         """The motion at HORIZONS."""
         count, lead = len(windows), round(LEAD / GRID)
         speeds = RPM * (trim[:, None] * crazyflie_speeds(windows))[..., ORDER]
-        sim, start = self._made(count), windows.start
+        sim, start = self._make(count), windows.start
         self._set(sim, rotor_vel=speeds[:, 0])
         kept = []
         for k in range(speeds.shape[1]):
