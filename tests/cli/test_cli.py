@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-import itertools
 import json
 import os
 import shlex
@@ -88,14 +87,6 @@ def test_the_help_of_a_flight_loads_nothing_that_flies() -> None:
     source = "import sys, sitl_bridge.cli.demo, sitl_bridge.cli.start; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout
     assert not {"numpy", "numba", "pydantic", "asyncio"} & set(loaded.split())
-
-
-def test_help_fills_its_lines() -> None:
-    text = run("fly", "--help").stdout.split("\u256d")[0].splitlines()
-    width = max(len(line) for line in text)
-    for line, following in itertools.pairwise(text[3:]):
-        if line.strip() and following.strip():
-            assert len(line.rstrip()) + len(following.split()[0]) + 1 > width - 2
 
 
 def test_the_version_is_shown() -> None:

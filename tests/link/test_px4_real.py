@@ -6,7 +6,6 @@ import math
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -137,8 +136,6 @@ def test_px4_without_its_simulator_is_killed(
         log = tmp_path / "run" / "console.log"
         wait_for(lambda: "Ready for takeoff" in log.read_text(), "PX4 to be ready")
         server.close()
-        begun = time.monotonic()
-    assert time.monotonic() - begun < 10.0
     assert px4.poll() is not None
     require_free_instance(INSTANCE)
 

@@ -13,7 +13,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,9 +112,7 @@ def test_a_mission_of_the_host_flies_one_vehicle_that_a_ground_station_finds(
         )  # fmt: skip
         assert facts["Config"]["User"] == "bridge"
         assert facts["State"]["Health"]["Status"] == "healthy"
-        begun = time.monotonic()
         project.run("stop")
-        assert time.monotonic() - begun < 60.0
         stopped = project.logs()
     assert "Traceback" not in stopped
 

@@ -309,27 +309,6 @@ def test_checks_need_no_lab_but_for_a_flight_and_a_campaign() -> None:
     assert of_lab == {"lab.campaign.space", "lab.validation.flight_facts"}
 
 
-@pytest.mark.parametrize(
-    ("question", "file", "name"),
-    [
-        ("How fast does a motor follow its command?", "core/dynamics/motor.py", "drive_motors"),
-        ("How noisy is the GPS?", "core/sensors/gps.py", "GpsSpecification"),
-        ("What does PX4 know of a hexarotor?", "link/px4/airframe_parameters.py", "parameters_for"),
-        ("What happens when PX4 dies?", "link/hil/links.py", "Links"),
-        ("What does the built-in stack do on a failure?", "autopilot/safety/failsafe.py", "Failsafe"),
-        ("Where are a formation's slots?", "swarm/formation/patterns.py", "pattern"),
-        ("What do the report's curves show?", "analysis/report/time_lines.py", "vehicle_plots"),
-    ],
-)
-def test_the_tree_answers_where_to_change_something(question: str, file: str, name: str) -> None:
-    defined = {
-        node.name
-        for node in ast.walk(tree(module_name(PACKAGE / file)))
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
-    assert name in defined, question
-
-
 def test_each_file_of_tests_has_instances_of_its_own() -> None:
     """Files run side by side; an instance of a flight stack has fixed ports."""
     users: dict[int, list[str]] = defaultdict(list)
