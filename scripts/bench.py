@@ -76,7 +76,7 @@ def record_frames(airframe: str, path: Path) -> Path:
     frame = load_airframe(airframe)
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
     with LockstepServer(Simulation(World(), [setup], seed=1), ports=[PORT], speed=math.inf) as server:
-        command = [sys.executable, "-c", RECORDER, ROOT / "tests", str(PORT), path]
+        command = [sys.executable, "-c", RECORDER, str(ROOT / "tests"), str(PORT), str(path)]
         subprocess.run(command, check=True, timeout=120.0)
     if server.failure is not None:
         raise server.failure
@@ -128,7 +128,7 @@ def null_factors(
     with contextlib.ExitStack() as stack:
         for i, path in enumerate(step_files):
             output = stack.enter_context(path.open("wb"))
-            command = ["chrt", "--batch", "0", program, str(PORT + i), str(served[i]), frames]
+            command = ["chrt", "--batch", "0", str(program), str(PORT + i), str(served[i]), str(frames)]
             null = subprocess.Popen(command, stdout=output)
             stack.callback(null.wait)
             stack.callback(null.kill)
