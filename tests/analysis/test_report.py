@@ -459,6 +459,20 @@ def test_simulated_avoidance_is_reported_from_its_tracks(tmp_path: Path) -> None
     assert [track["name"] for track in data["tracks"]] == ["a", "b"]
 
 
+def test_a_simulated_formation_with_its_truth_is_on_the_clock_of_the_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 2)
+    time = np.arange(0.0, 10.0, 0.1)
+    np.savez(run / "tracks.npz", time=time, slot_error=np.zeros((len(time), 2)))
+    summary = json.loads((run / "summary.json").read_text())
+    found = {"started_at_s": 18.0, "events": ["-1.50 s: start at 18.00 s"]}
+    (run / "summary.json").write_text(json.dumps(summary | found))
+    (one,) = report([read_run(run)])
+    data = json.loads(page([one]).split('id="data">')[1].split("</script>")[0])["runs"][0]
+    (slots,) = [plot for plot in data["fleet"] if plot["key"] == "slot_error"]
+    assert slots["x"][0] == pytest.approx(18.0)
+    assert [event["begin"] for event in data["events"] if event["text"] == "start at 18.00 s"] == [16.5]
+
+
 def test_pose_errors_of_the_estimate_are_those_of_its_known_error(tmp_path: Path) -> None:
     """0.1 m at 0.5 Hz, downwards: 0.1 / sqrt(2) in all, and twice that between two poses 1 s apart."""
     run = make_run(tmp_path / "run")

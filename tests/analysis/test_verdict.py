@@ -221,7 +221,7 @@ def test_a_flight_that_ends_in_the_air_says_so_and_fails_where_it_must_land(
     (path / "truth.npy").unlink()
     write_truth(path / "truth.npy", vehicles, end=LANDING - 5.0)
     found = verdict(path)
-    told = "the flight ended in the air: " + ("5.0 m up" if vehicles == 1 else "0 5.0 m up, 1 5.0 m up")
+    told = "the flight ended in the air: " + ("5.0 m up" if vehicles == 1 else "0 (5.0 m up), 1 (5.0 m up)")
     assert found.succeeded
     assert found.notes == (told,)
     description = json.loads((path / "run.json").read_text())

@@ -168,9 +168,9 @@ class RunRecord:
 
     @property
     def formation_start(self) -> float:
-        """Start of the formation on the run's clock, s; 0 for a simulated one, which has its own clock."""
+        """Start of the formation on the run's clock, s; 0 of point masses, whose clock is the formation's."""
         started = self.formation.get("started_at_s")
-        if not isinstance(started, int | float) or self.formation is self.summary:
+        if not isinstance(started, int | float) or all(one.rows is None for one in self.vehicles):
             return 0.0
         return float(started)
 

@@ -262,11 +262,11 @@ def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]
 
 def in_air_at_end(run: RunRecord) -> str:
     """Name the vehicles that were in the air when the recording ended; empty where none was."""
-    names = [f"{vehicle.name} " if len(run.vehicles) > 1 else "" for vehicle in run.vehicles]
-    heights = [vehicle.height_at_end for vehicle in run.vehicles]
-    up = [f"{name}{h:.1f} m up" for name, h in zip(names, heights, strict=True) if h is not None]
+    flying = [(one.name, one.height_at_end) for one in run.vehicles]
+    up = [(name, f"{height:.1f} m up") for name, height in flying if height is not None]
+    words = [f"{name} ({height})" if len(flying) > 1 else height for name, height in up]
     more = f" and {len(up) - REPORTED} more" if len(up) > REPORTED else ""
-    return f"the flight ended in the air: {', '.join(up[:REPORTED])}{more}" if up else ""
+    return f"the flight ended in the air: {', '.join(words[:REPORTED])}{more}" if up else ""
 
 
 def _contact_words(contacts: Sequence[ReadJson]) -> list[str]:

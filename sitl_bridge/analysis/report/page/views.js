@@ -2,7 +2,7 @@
 // The map and the 3-D view: one orthographic projection of north, east, down in m.
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colourOf = (number) => css("--c" + (number % 8));
+const colourOf = (number) => css("--c" + (number % 11));
 
 function make(tag, parent, text, kind) {
   const element = document.createElement(tag);
