@@ -139,7 +139,7 @@ class LinkedVehicles(FlightStacks):
     def _wait(
         self, answer: Callable[[], T | None], limit: float = WALL_LIMIT, simulated: int = ANSWER_TIME
     ) -> T | None:
-        """What PX4 answers within ``limit`` s of wall time and ``simulated`` us, in which time passes."""
+        """Return PX4's answer within ``limit`` s of wall time and ``simulated`` us, in which time passes."""
         end, least = time.monotonic() + limit, self.now + simulated
         while (found := answer()) is None and (time.monotonic() < end or self.now < least):
             self.advance(1)
@@ -259,7 +259,7 @@ class LinkedVehicles(FlightStacks):
             self._monitors[i].take_mode(name)
 
     def _said(self, vehicle: int, since: int) -> str:
-        """What a flight stack has to say on a refusal, after its first ``since`` texts."""
+        """Return the texts of a flight stack on a refusal, after its first ``since`` texts."""
         self.advance(REASONS)
         said = self._monitors[vehicle].messages[since:]
         return "; ".join(dict.fromkeys(m.text for m in said if m.level < mavlink.MAV_SEVERITY_INFO))

@@ -101,7 +101,7 @@ def limits_of(scenario: LoadedScenario) -> dict[str, float | None]:
 
 
 def ros_choices(scenario: LoadedScenario) -> RosChoices:
-    """What a scenario chooses of its ROS 2 graph.
+    """Return a scenario's choices of its ROS 2 graph.
 
     Raises:
         ConfigurationError: for a topic that begins as none of the run, with its line.

@@ -180,7 +180,7 @@ class ExternalStacks:
 
 @dataclass(frozen=True, kw_only=True)
 class RunChoices:
-    """What a user chooses of any run, whatever is flown."""
+    """Choices of a user for any run, whatever is flown."""
 
     speed: float = 1.0  # simulated over wall time; inf for as fast as possible
     px4: Path | None = None  # PX4 to fly with; None searches for it
@@ -292,7 +292,7 @@ class VehicleSettings:
         return autopilot, plan, faults
 
     def parameter_faults(self, autopilot: AutopilotChoice) -> list[str]:
-        """What is wrong with the parameters that are given by name, here and in the airframe's file."""
+        """Faults of the parameters that are given by name, here and in the airframe's file."""
         external, px4 = autopilot.kind == "external", autopilot.px4
         own = {} if autopilot.kind == "builtin" else self.airframe.px4.parameters
         given = {**own, **self.parameters}
@@ -301,7 +301,7 @@ class VehicleSettings:
         return [f"parameters of {self.airframe.name}: {fault}" for fault in faults]
 
     def parameter_notes(self, autopilot: AutopilotChoice, world: World) -> list[str]:
-        """What is not used of the parameter file, and what keeps PX4 on the ground, in sentences."""
+        """Return what is not used of the parameter file, and what keeps PX4 on the ground, in sentences."""
         chosen = self.choose_parameters(autopilot, world)
         notes = [] if chosen is None else chosen.notes(autopilot.name)
         if autopilot.kind == "builtin":
@@ -313,7 +313,7 @@ class VehicleSettings:
     def choose_parameters(
         self, autopilot: AutopilotChoice, world: World, speed: float = 1.0
     ) -> ChosenParameters | None:
-        """What of the parameter file is flown, at a speed factor; None without one."""
+        """Return the part of the parameter file that is flown, at a speed factor; None without one."""
         if self.parameter_file is None:
             return None
         # Computing parameters imports scipy, which takes time that most runs save.
@@ -410,7 +410,7 @@ class FlightSettings(RunChoices):
         )
 
     def given_notes(self, autopilots: Sequence[AutopilotChoice]) -> list[str]:
-        """What is not used of parameter files and of the environment, and what keeps PX4 on the ground."""
+        """Return what is unused of parameter files and environment, and what keeps PX4 on the ground."""
         world, notes = self.make_world(), list[str]()
         if self.external is None:
             notes += ignored_variables(os.environ)
@@ -497,7 +497,7 @@ class FlightSettings(RunChoices):
         return tuple(found)
 
     def fence_faults(self, vehicle: VehicleSettings, plan: Plan | None = None) -> list[str]:
-        """Where a vehicle and its plan violate the geofence, with which it could not arm."""
+        """Return where a vehicle and its plan violate the geofence, with which it could not arm."""
         fence, origin = self.fence, self.world.origin
         if fence is None:
             return []
@@ -510,7 +510,7 @@ class FlightSettings(RunChoices):
         return [f"fence {fence.source}: {where} {breach}" for where, breach in breaches if breach]
 
     def _board_faults(self, board: Board) -> list[str]:
-        """What cannot be had with a board."""
+        """Return what cannot be had with a board."""
         from sitl_bridge.link.hil.board import NETWORK, parse_address
 
         faults = []
@@ -549,7 +549,7 @@ class FlightSettings(RunChoices):
         ]
 
     def notes(self) -> list[str]:
-        """What the user should know of the world and the vehicles, in sentences."""
+        """Return what the user should know of the world and the vehicles, in sentences."""
         scene, blown = self.world.scene, self._wind_notes()
         if self.fence is not None:
             blown += [f"fence {self.fence.source}: {note}" for note in self.fence.notes]
@@ -599,7 +599,7 @@ class FlightSettings(RunChoices):
 
 
 def board_notes(airframe: Airframe) -> list[str]:
-    """What to know before a board flies an airframe in hardware-in-the-loop."""
+    """Return what to know before a board flies an airframe in hardware-in-the-loop."""
     notes = [
         "PROPELLERS OFF, motor battery off: the board runs on USB alone",
         "PX4 makes up the battery in hardware-in-the-loop; the simulated one stays here (docs/hitl.md)",

@@ -199,7 +199,7 @@ class SwarmVehicles:
         self._monitoring = True
 
     def _failure(self, what: str, vehicle: int, since: int) -> UserError:
-        """What happened to a vehicle, with what its flight stack has said after its first ``since`` texts."""
+        """Make an error of a vehicle with what its flight stack said after its first ``since`` texts."""
         name = self.stacks.names[vehicle]
         texts = [m.text for m in self.stacks.messages[since:] if m.vehicle == name]
         return UserError("; ".join([what, *texts]))

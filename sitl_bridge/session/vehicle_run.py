@@ -112,7 +112,7 @@ class BatteryFeed:
 
 
 class Mission(Protocol):
-    """What flies a vehicle."""
+    """Mission of a vehicle, of whatever kind."""
 
     gate: MissionGate | None
     """Through which it limits simulated time."""
@@ -169,7 +169,7 @@ class VehicleRun:
         self.say = say
         self._log = log
         self.chosen: ChosenParameters | None = None
-        """What it flies of its parameter file, from the start on."""
+        """Return the part of its parameter file that it flies, from the start on."""
         self._errors = errors
 
     @property

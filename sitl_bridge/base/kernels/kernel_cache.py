@@ -1,4 +1,4 @@
-"""Where the machine code of compiled kernels is kept on disk, and what tells one from another.
+"""Keeps the machine code of compiled kernels on disk, and says what tells one from another.
 
 Numba notices that a file changed, but not that a kernel *called from* that file changed.  So the file of a
 kernel's machine code is named after a digest of all that it is made of: its bytecode, the constants, arrays,
@@ -47,7 +47,7 @@ def _is_known_by_name(module: str | None) -> bool:
 
 
 class _Parts:
-    """What one function is made of, as a digest, and the functions that it may call."""
+    """Return a digest of what one function is made of, and the functions that it may call."""
 
     def __init__(self, function: FunctionType) -> None:
         self.name = f"{function.__module__}.{function.__qualname__}"

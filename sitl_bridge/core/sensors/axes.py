@@ -1,4 +1,4 @@
-"""Where a sensor is in the world, how it moves, and how far away what it looks at is."""
+"""Place and motion of a sensor in the world, and the distance of what it looks at."""
 
 from __future__ import annotations
 

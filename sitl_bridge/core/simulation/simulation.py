@@ -114,11 +114,11 @@ class VehicleSetup:
 
 
 class Fault(Protocol):
-    """What has broken and may end."""
+    """Fault that has begun and may end."""
 
     @property
     def part(self) -> tuple[str | int, ...]:
-        """What breaks."""
+        """Part that breaks."""
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
         """Break it."""
@@ -190,7 +190,7 @@ class Simulation(Uncopied):
         self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
         self._setups = tuple(vehicles)
         self.airframes = [setup.airframe for setup in vehicles]
-        """What the vehicles are now: one that has dropped its payload is the empty one."""
+        """Airframes of the vehicles now: one that has dropped its payload is the empty one."""
         self.faults: list[list[Fault]] = [[] for _ in vehicles]
         """``PassingEvent``s of each vehicle that have begun and not ended, in their order."""
         self._handles: Ints | None = None

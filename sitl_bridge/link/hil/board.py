@@ -482,7 +482,7 @@ class Relay(Closing):
         return True
 
     def _answer(self, stamp: bytes) -> bytes:
-        """What a flight stack in lockstep would answer to the frame of a time."""
+        """Return the answer of a flight stack in lockstep to the frame of a time."""
         message = mavlink.MAVLink_hil_actuator_controls_message(
             int.from_bytes(stamp, "little"), self._controls, self._mode, self._flags
         )
@@ -539,7 +539,7 @@ class Relay(Closing):
 
 
 def _read(port: int) -> bytes | None:
-    """What has arrived; None where the port has gone."""
+    """Return what has arrived; None where the port has gone."""
     try:
         return os.read(port, 65536) or None
     except (BlockingIOError, ConnectionRefusedError):  # of a network: nobody listens there yet
