@@ -552,7 +552,7 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
     page.client.take(lambda: page.client.has("- 4.0 s: arm done\n- 3.0 s: disarm refused: not landed"))
 
 
-def test_the_page_runs_no_script_in_the_texts_of_others(
+def test_the_page_makes_no_elements_of_the_texts_of_others(
     page: Page, make_desk: Callable[..., Desk], tmp_path: Path
 ) -> None:
     evil = "<script src='//x'>a_b</script> *{x}* [y](z) `|~\\"

@@ -156,7 +156,7 @@ class ViewControls:
 
 
 def as_markdown(text: str) -> str:
-    """Text from elsewhere as Markdown that shows it as it is: viser's page would run the HTML in it."""
+    """Text from elsewhere as Markdown that shows it as it is: viser makes elements of HTML."""
     return re.sub(r"[&<>`*_{}\[\]\\|~]", lambda sign: f"&#{ord(sign[0])};", " ".join(text.split()))
 
 
