@@ -5,15 +5,16 @@ Beside a run of two vehicles that fly, with --ros2; it ends when the follower ha
 """
 
 import math
-import sys
 
 import rclpy
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.utilities import remove_ros_args
 
 SLOT = (-3.0, -3.0, 1.0)  # m east, north, up of the leader
-leader, follower = [*sys.argv[1:], *["vehicle_0", "vehicle_1"][len(sys.argv) - 1 :]]
+given = remove_ros_args()[1:]
+leader, follower = [*given, *["vehicle_0", "vehicle_1"][len(given) :]]
 rclpy.init()
 node, goal, kept = rclpy.create_node("follow"), PoseStamped(), [0]
 goals = node.create_publisher(PoseStamped, f"/{follower}/cmd_pose", 10)

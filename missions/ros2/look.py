@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Prints what sensors see, once a second: ``look.py TOPIC...`` of images, clouds and laser scans."""
 
-import sys
 import time
 
 import numpy as np
 import rclpy
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import Image, LaserScan, PointCloud2
 
 rclpy.init()
@@ -26,7 +26,7 @@ def take(topic, message):
     print(topic, counts[topic], seen, flush=True)
 
 
-for topic in sys.argv[1:]:
+for topic in remove_ros_args()[1:]:
     kind = {"scan": LaserScan, "points": PointCloud2}.get(topic.rpartition("/")[2], Image)
     node.create_subscription(kind, topic, lambda m, t=topic: take(t, m), qos_profile_sensor_data)
 rclpy.spin(node)

@@ -6,7 +6,6 @@ speeds than 1 that is simulated time, which this program then follows.
 """
 
 import math
-import sys
 
 import rclpy
 from px4_msgs.msg import (
@@ -17,10 +16,11 @@ from px4_msgs.msg import (
     VehicleStatus,
 )
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.utilities import remove_ros_args
 
 HEIGHT, HOLD, STEP = 5.0, 10.0, 0.05  # m, s and s of PX4's time
 rclpy.init()
-node, names = rclpy.create_node("px4_offboard"), (sys.argv[1:] or [""])[0]
+node, names = rclpy.create_node("px4_offboard"), (remove_ros_args()[1:] or [""])[0]
 status, seen, last, heights = VehicleStatus(), set(), [0.0, 0.0], []
 
 

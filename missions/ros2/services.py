@@ -2,19 +2,19 @@
 """Offers a vehicle's commands as services (std_srvs/Trigger): ``services.py [VEHICLE]``, beside a run."""
 
 import json
-import sys
 import time
 from functools import partial
 
 import rclpy
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
+from rclpy.utilities import remove_ros_args
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 KINDS = {"arm": {}, "disarm": {"kind": "arm", "armed": False}, "take_off": {"kind": "takeoff"}, "land": {}}
 rclpy.init()
-node, vehicle, asked = rclpy.create_node("services"), (sys.argv[1:] or ["vehicle_0"])[0], {}
+node, vehicle, asked = rclpy.create_node("services"), (remove_ros_args()[1:] or ["vehicle_0"])[0], {}
 group = ReentrantCallbackGroup()  # answers arrive while a service waits for one
 command = node.create_publisher(String, f"/{vehicle}/command", 10)
 

@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""Offers services of simulation_interfaces (pause, play, steps, states of vehicles) beside a run with --ros2.
+"""Offers services of simulation_interfaces for a run with --ros2: pause, play, step, reset, vehicles' states.
 
-Wind and faults are no part of these interfaces: they are /set_wind and /VEHICLE/command.  A run begins anew
-by starting it anew, because a real flight stack cannot be reset.
+``simulation.py [COMMAND...]``, such as ``simulation.py sitl-bridge start --ros2``: a reset ends this run and
+starts it anew, as a real flight stack cannot be reset; without one, a run beside it is not reset.  Wind and
+faults are no part of these interfaces: they are /set_wind and /VEHICLE/command.
 """
 
 import json
 import math
+import signal
+import subprocess
 import threading
 import time
 
 import rclpy
 from nav_msgs.msg import Odometry
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.executors import MultiThreadedExecutor
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.utilities import remove_ros_args
 from rosgraph_msgs.msg import Clock
 from simulation_interfaces.msg import Result, SimulationState, SimulatorFeatures
 from simulation_interfaces.srv import (
@@ -22,20 +26,24 @@ from simulation_interfaces.srv import (
     GetEntityState,
     GetSimulationState,
     GetSimulatorFeatures,
+    ResetSimulation,
     SetEntityState,
     SetSimulationState,
     StepSimulation,
 )
 from std_msgs.msg import String
 
-QUIET, LONGEST = 0.5, 10.0  # s without /clock of a run that stands, s that an answer takes
+COMMAND = remove_ros_args()[1:]  # of a run
+QUIET, LONGEST, BEGIN = 0.5, 10.0, 120.0  # s without /clock of a run that stands, of an answer, of a start
 FEATURES = (
     "ENTITY_STATE_GETTING", "ENTITY_STATE_SETTING", "SIMULATION_STATE_GETTING", "SIMULATION_STATE_SETTING",
     "SIMULATION_STATE_PAUSE", "STEP_SIMULATION_SINGLE", "STEP_SIMULATION_MULTIPLE",
+    *(["SIMULATION_RESET"] if COMMAND else []),
 )  # fmt: skip
 rclpy.init()
 node, group = rclpy.create_node("simulation"), ReentrantCallbackGroup()
 asked, reasons, odometry, publishers, ticked = {}, {}, {}, {}, [0.0]
+runs = []
 
 
 def take_answer(message):
@@ -78,9 +86,9 @@ def stands():
     return time.monotonic() - ticked[0] > QUIET
 
 
-def wait(done):
+def wait(done, longest=LONGEST):
     """Wait for a state, which arrives after the answer."""
-    end = time.monotonic() + LONGEST
+    end = time.monotonic() + longest
     while not done() and time.monotonic() < end:
         time.sleep(0.01)
 
@@ -121,6 +129,38 @@ def step(request, response):
         begun = ticked[0]
         response.result = command("/simulation/command", kind="step", count=request.steps)
         wait(lambda: ticked[0] > begun and stands())
+    return response
+
+
+def begin_run():
+    """Begin the run; Ctrl-C in a terminal is for this node alone, which passes it on."""
+    runs.append(subprocess.Popen(COMMAND, start_new_session=True))
+
+
+def end_run():
+    """End the run."""
+    runs[-1].send_signal(signal.SIGINT)
+    runs[-1].wait()
+
+
+def has_begun():
+    """Whether the vehicles move and take commands."""
+    known = all(message.header.frame_id for message in odometry.values())
+    return not stands() and known and all(one.get_subscription_count() for one in publishers.values())
+
+
+def reset(request, response):
+    """End the run and begin it anew, with its time."""
+    if not runs or request.scope not in (request.SCOPE_DEFAULT, request.SCOPE_ALL):
+        reason = "all is reset, of a run that this node has begun: simulation.py COMMAND..."
+        response.result = Result(result=Result.RESULT_FEATURE_UNSUPPORTED, error_message=reason)
+        return response
+    end_run()
+    wait(stands)
+    odometry.update({name: Odometry() for name in odometry})
+    begin_run()
+    wait(lambda: has_begun() or runs[-1].poll() is not None, BEGIN)
+    response.result.result = Result.RESULT_OK if has_begun() else Result.RESULT_OPERATION_FAILED
     return response
 
 
@@ -166,6 +206,7 @@ SERVICES = {
     "get_simulation_state": (GetSimulationState, get_state),
     "set_simulation_state": (SetSimulationState, set_state),
     "step_simulation": (StepSimulation, step),
+    "reset_simulation": (ResetSimulation, reset),
     "get_entities": (GetEntities, get_entities),
     "get_entity_state": (GetEntityState, get_entity),
     "set_entity_state": (SetEntityState, set_entity),
@@ -174,4 +215,12 @@ for name, (kind, serve) in SERVICES.items():
     node.create_service(kind, name, serve, callback_group=group)
 executor = MultiThreadedExecutor(4)
 executor.add_node(node)
-executor.spin()
+if COMMAND:
+    begin_run()
+try:
+    executor.spin()
+except (KeyboardInterrupt, ExternalShutdownException):
+    pass
+finally:
+    if runs:
+        end_run()

@@ -1,4 +1,4 @@
-"""A node of real ROS 2 (rclpy) that pauses and steps a run by simulation_interfaces; it prints JSON."""
+"""A node of real ROS 2 (rclpy) that pauses, steps and resets a run by simulation_interfaces; prints JSON."""
 
 import json
 
@@ -11,6 +11,7 @@ from simulation_interfaces.srv import (
     GetEntityState,
     GetSimulationState,
     GetSimulatorFeatures,
+    ResetSimulation,
     SetEntityState,
     SetSimulationState,
     StepSimulation,
@@ -56,6 +57,12 @@ def step(count):
     return [result, round((now[0] - begun) / STEP)]
 
 
+def place():
+    """Where the vehicle is, in m east and north."""
+    found = call(GetEntityState, "/get_entity_state", entity="vehicle_0").state.pose.position
+    return [round(found.x), round(found.y)]
+
+
 features = call(GetSimulatorFeatures, "/get_simulator_features").features.features
 while not call(GetEntities, "/get_entities").entities or not now[0]:
     rclpy.spin_once(node, timeout_sec=0.1)
@@ -68,6 +75,10 @@ found["moved"] = call(SetEntityState, "/set_entity_state", entity="vehicle_0", s
 found["unknown"] = call(SetEntityState, "/set_entity_state", entity="nobody", state=there).result.result
 found["stop"] = change(SimulationState.STATE_STOPPED)
 found["resume"], found["resumed"] = change(SimulationState.STATE_PLAYING), state()
-place = call(GetEntityState, "/get_entity_state", entity="vehicle_0").state.pose.position
-found["place"] = [round(place.x), round(place.y)]
+found["place"] = place()
+part = call(ResetSimulation, "/reset_simulation", scope=ResetSimulation.Request.SCOPE_STATE)
+found["part"], begun = part.result.result, now[0]
+found["reset"] = call(ResetSimulation, "/reset_simulation", scope=0).result.result
+found["anew"], found["again_paused"] = place(), change(SimulationState.STATE_PAUSED)
+found["earlier"] = 0 < now[0] < begun
 print(json.dumps(found))
