@@ -17,7 +17,7 @@ import rclpy
 from nav_msgs.msg import Odometry
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from rclpy.utilities import remove_ros_args
 from rosgraph_msgs.msg import Clock
 from simulation_interfaces.msg import Result, SimulationState, SimulatorFeatures
@@ -31,10 +31,10 @@ from simulation_interfaces.srv import (
     SetSimulationState,
     StepSimulation,
 )
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 
 COMMAND = remove_ros_args()[1:]  # of a run
-QUIET, LONGEST, BEGIN = 0.5, 10.0, 120.0  # s without /clock of a run that stands, of an answer, of a start
+LONGEST, BEGIN = 10.0, 120.0  # s of wall time for an answer, and for a start
 FEATURES = (
     "ENTITY_STATE_GETTING", "ENTITY_STATE_SETTING", "SIMULATION_STATE_GETTING", "SIMULATION_STATE_SETTING",
     "SIMULATION_STATE_PAUSE", "STEP_SIMULATION_SINGLE", "STEP_SIMULATION_MULTIPLE",
@@ -42,7 +42,8 @@ FEATURES = (
 )  # fmt: skip
 rclpy.init()
 node, group = rclpy.create_node("simulation"), ReentrantCallbackGroup()
-asked, reasons, odometry, publishers, ticked = {}, {}, {}, {}, [0.0]
+asked, reasons, odometry, publishers = {}, {}, {}, {}
+run = {"paused": None, "now": 0, "step": math.inf}  # ns; None before it is known
 runs = []
 
 
@@ -81,9 +82,12 @@ def command(topic, **fields):
     )
 
 
-def stands():
-    """Whether simulated time stands."""
-    return time.monotonic() - ticked[0] > QUIET
+def tick(message):
+    """Note the time, and how long a step is."""
+    now = message.clock.sec * 10**9 + message.clock.nanosec
+    if now > run["now"] > 0:
+        run["step"] = min(run["step"], now - run["now"])
+    run["now"] = now
 
 
 def wait(done, longest=LONGEST):
@@ -101,7 +105,7 @@ def get_features(_request, response):
 
 def get_state(_request, response):
     """Paused or playing."""
-    response.state.state = SimulationState.STATE_PAUSED if stands() else SimulationState.STATE_PLAYING
+    response.state.state = SimulationState.STATE_PAUSED if run["paused"] else SimulationState.STATE_PLAYING
     response.result.result = Result.RESULT_OK
     return response
 
@@ -112,23 +116,23 @@ def set_state(request, response):
     if (kind := kinds.get(request.state.state)) is None:
         reason = "a run can be paused and resumed; stop it where it was started"
         response.result = Result(result=Result.RESULT_FEATURE_UNSUPPORTED, error_message=reason)
-    elif stands() == (kind == "pause"):
+    elif run["paused"] == (kind == "pause"):
         response.result.result = SetSimulationState.Response.ALREADY_IN_TARGET_STATE
     else:
         response.result = command("/simulation/command", kind=kind)
-        wait(lambda: stands() == (kind == "pause"))
+        wait(lambda: run["paused"] == (kind == "pause"))
     return response
 
 
 def step(request, response):
     """Let some steps pass."""
-    if not stands():
+    if not run["paused"]:
         reason = "pause the simulation first"
         response.result = Result(result=Result.RESULT_OPERATION_FAILED, error_message=reason)
     else:
-        begun = ticked[0]
+        end = run["now"] + request.steps * run["step"]
         response.result = command("/simulation/command", kind="step", count=request.steps)
-        wait(lambda: ticked[0] > begun and stands())
+        wait(lambda: run["now"] >= end or response.result.result != Result.RESULT_OK)
     return response
 
 
@@ -146,7 +150,9 @@ def end_run():
 def has_begun():
     """Whether the vehicles move and take commands."""
     known = all(message.header.frame_id for message in odometry.values())
-    return not stands() and known and all(one.get_subscription_count() for one in publishers.values())
+    return (
+        run["paused"] is False and known and all(one.get_subscription_count() for one in publishers.values())
+    )
 
 
 def reset(request, response):
@@ -156,7 +162,7 @@ def reset(request, response):
         response.result = Result(result=Result.RESULT_FEATURE_UNSUPPORTED, error_message=reason)
         return response
     end_run()
-    wait(stands)
+    run["paused"] = None
     odometry.update({name: Odometry() for name in odometry})
     begin_run()
     wait(lambda: has_begun() or runs[-1].poll() is not None, BEGIN)
@@ -193,12 +199,10 @@ def set_entity(request, response):
 
 
 node.create_subscription(String, "/answers", take_answer, 10, callback_group=group)
+node.create_subscription(Clock, "/clock", tick, 10, callback_group=group)
+kept = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 node.create_subscription(
-    Clock,
-    "/clock",
-    lambda _m: ticked.__setitem__(0, time.monotonic()),
-    qos_profile_sensor_data,
-    callback_group=group,
+    Bool, "/simulation/paused", lambda m: run.update(paused=m.data), kept, callback_group=group
 )
 node.create_timer(1.0, find_vehicles, callback_group=group)
 SERVICES = {

@@ -47,6 +47,7 @@ from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.live.outlets import Ros2Settings
 from sitl_bridge.live.ros2.choices import RosChoices
 from sitl_bridge.live.ros2.graph import RosGraph, WaitedNodes
+from sitl_bridge.live.ros2.participant import KEPT
 from sitl_bridge.live.ros2.types import type_hash
 from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
@@ -131,7 +132,7 @@ class Node:
 
     def subscribe(self, topic: str, name: str, depth: int | None = None) -> None:
         made = Topic(self.participant, f"rt{topic}" if topic[0] == "/" else topic, foreign_type(name))
-        keeps = topic.endswith(("/tf_static", "/map", "/markers", "ros_discovery_info", "/robot_description"))
+        keeps = topic.endswith((*KEPT, "ros_discovery_info"))
         kept = Policy.Durability.TransientLocal if keeps else Policy.Durability.Volatile
         history = Policy.History.KeepAll if depth is None else Policy.History.KeepLast(depth)
         qos = Qos(Policy.Reliability.Reliable(0), kept, history)
@@ -160,6 +161,7 @@ class Source:
 
     speed = 1.0
     time = 0.0
+    paused = False
     until: int | None = None
 
     def __init__(self, climb: Climb) -> None:
@@ -182,7 +184,9 @@ class Source:
 
     def status(self) -> Any:
         battery = np.array([[15.5, 12.0, 0.75], [16.0, 1.0, 1.0]])
-        return SimpleNamespace(time=round(self.time * 1e6), seconds=self.time, battery=battery)
+        return SimpleNamespace(
+            time=round(self.time * 1e6), seconds=self.time, battery=battery, paused=self.paused
+        )
 
     def fly(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
         done: Future[None] = Future()
@@ -372,6 +376,16 @@ def test_batteries_pictures_and_their_mountings_arrive(published: tuple[Source, 
     source.running.set()
     battery = node.until(lambda: node.take("/vehicle_0/battery"))[0]
     assert (battery.voltage, battery.current, battery.percentage) == (15.5, -12.0, 0.75)
+
+
+def test_a_pause_is_told_also_to_those_that_come_later(published: tuple[Source, Node, list[str]]) -> None:
+    source, node, _ = published
+    topic = "/simulation/paused"
+    node.until(lambda: topic in node.offered)
+    node.subscribe(topic, "std_msgs/msg/Bool")
+    for paused in (False, True, False):
+        source.paused = paused
+        assert [one.data for one in node.until(lambda: node.take(topic))] == [paused]
 
 
 def test_the_plan_is_a_marker_for_those_that_come_later(published: tuple[Source, Node, list[str]]) -> None:

@@ -13,7 +13,7 @@ import rclpy
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-KEPT = ("/tf_static", "/map", "/markers", "/robot_description")
+KEPT = ("/tf_static", "/map", "/markers", "/robot_description", "/simulation/paused")
 PATIENCE = 60.0
 """s of wall time in which the first message must come."""
 

@@ -20,10 +20,17 @@ from simulation_interfaces.srv import (
 STEP = 4_000_000
 """ns."""
 rclpy.init()
-node, now = rclpy.create_node("caller"), [0]
-node.create_subscription(
-    Clock, "/clock", lambda m: now.__setitem__(0, m.clock.sec * 10**9 + m.clock.nanosec), 200
-)
+node, now, back = rclpy.create_node("caller"), [0], []
+
+
+def tick(message):
+    """Note the time, and whether it went back."""
+    before, now[0] = now[0], message.clock.sec * 10**9 + message.clock.nanosec
+    if now[0] < before:
+        back.append(now[0])
+
+
+node.create_subscription(Clock, "/clock", tick, 200)
 
 
 def call(kind, name, **fields):
@@ -77,8 +84,8 @@ found["stop"] = change(SimulationState.STATE_STOPPED)
 found["resume"], found["resumed"] = change(SimulationState.STATE_PLAYING), state()
 found["place"] = place()
 part = call(ResetSimulation, "/reset_simulation", scope=ResetSimulation.Request.SCOPE_STATE)
-found["part"], begun = part.result.result, now[0]
+found["part"], found["forward"] = part.result.result, not back
 found["reset"] = call(ResetSimulation, "/reset_simulation", scope=0).result.result
 found["anew"], found["again_paused"] = place(), change(SimulationState.STATE_PAUSED)
-found["earlier"] = 0 < now[0] < begun
+found["back"] = len(back)
 print(json.dumps(found))

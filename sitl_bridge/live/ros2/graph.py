@@ -76,6 +76,8 @@ TRANSFORMS = "/tf"
 """Topic of the vehicles' motion."""
 CLOCK = "/clock"
 """Topic of simulated time, published at every step."""
+PAUSED = "/simulation/paused"
+"""Topic that says whether simulated time is paused, at each change."""
 LEAD = 5
 """Steps that simulated time may be ahead of what the nodes have handled: the depth of ROS's sensor data."""
 LOOK = 0.05
@@ -209,7 +211,14 @@ class RosGraph:
         self._battery_time = simulation.start - BATTERY_PERIOD
         batteries = {battery_topic(name): "sensor_msgs/BatteryState" for name in simulation.names}
         estimates = {estimate_topic(name): "nav_msgs/Odometry" for name in simulation.names}
-        for topic, kind in {CLOCK: "rosgraph_msgs/Clock", **types, **batteries, **estimates}.items():
+        self._paused: bool | None = None
+        for topic, kind in {
+            CLOCK: "rosgraph_msgs/Clock",
+            PAUSED: "std_msgs/Bool",
+            **types,
+            **batteries,
+            **estimates,
+        }.items():
             self._participant.advertise(topic, kind)
         self._begun = simulation.states["position"].copy()
         # the period of the last message and its time, by topics with a rate; those of one time are one
@@ -278,6 +287,7 @@ class RosGraph:
                 while not self._stop.wait(self._interval):
                     self._commands.work()
                     self._participant.announce()
+                    self._publish_paused()
                     self._record()
                     part = steps.part()
                     self._publish(part)
@@ -369,6 +379,14 @@ class RosGraph:
             return
         for made in found[:1]:
             self._participant.advertise(MARKERS, made.name)
+            self._send(made)
+
+    def _publish_paused(self) -> None:
+        paused = self._source.status().paused
+        if paused != self._paused:
+            self._paused = paused
+            made, table = begin_messages(PAUSED, "std_msgs/Bool", np.zeros(1, np.int64), {})
+            table["data"] = paused
             self._send(made)
 
     def _publish_maps(self) -> None:

@@ -49,7 +49,7 @@ LOOPBACK = b"lo"
 DEPTH, DEPTH_OF_LARGE = 200, 5
 """Messages that wait for a reliable subscriber; of pictures and clouds fewer."""
 LARGE = ("sensor_msgs/Image", "sensor_msgs/PointCloud2")
-KEPT = ("/tf_static", "/map", "/markers", "/robot_description")
+KEPT = ("/tf_static", "/map", "/markers", "/robot_description", "/simulation/paused")
 """Ends of the topics whose last message is kept for subscribers that come later."""
 BLOCKING = 1_000_000
 """ns for which a writer waits for a subscriber that reads nothing; then the message is left out for it."""
