@@ -55,12 +55,21 @@ def change(number):
     return call(SetSimulationState, "/set_simulation_state", state=wanted).result.result
 
 
+def settle():
+    """Take what has arrived while time stands."""
+    still = 0
+    while still < 20:
+        before = now[0]
+        rclpy.spin_once(node, timeout_sec=0.1)
+        still = still + 1 if now[0] == before else 0
+
+
 def step(count):
     """Result, and steps that passed."""
+    settle()
     begun = now[0]
     result = call(StepSimulation, "/step_simulation", steps=count).result.result
-    for _ in range(20):
-        rclpy.spin_once(node, timeout_sec=0.1)
+    settle()
     return [result, round((now[0] - begun) / STEP)]
 
 
