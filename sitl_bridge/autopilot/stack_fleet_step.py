@@ -120,7 +120,7 @@ def advance_block(
     for i in range(first, last):
         for k in range(taken):
             now = time + (k + 1) * step
-            if not move_vehicle(fleet, i, now - step, step, substeps, min(k, 1)):
+            if not move_vehicle(fleet, i, now - step, step, substeps):
                 taken, diverged = k, i
                 break
             sample_vehicle(fleet, i, now, step)

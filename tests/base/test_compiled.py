@@ -34,7 +34,8 @@ from sitl_bridge.base.kernels.array_at import array_at, handles_of
 from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 from sitl_bridge.base.kernels.kernel_cache import KEPT_AGE, KEPT_ALWAYS, KEPT_COUNT, remove_outdated
 from sitl_bridge.base.kernels.numba_extensions import arrays_of
-from sitl_bridge.base.kernels.record import Record
+from sitl_bridge.base.kernels.numba_internals import lie_apart
+from sitl_bridge.base.kernels.record import Record, numba_type
 
 DAY = 86400.0
 
@@ -766,3 +767,33 @@ def test_array_annotations_are_read_where_numpy_keeps_the_alias(
     assert record.numba_type(kept[np.float64]) == types.Array(types.float64, 1, "C")
     row: Any = type("Row", (Record,), {"__annotations__": {"force": Annotated[kept[np.float64], 3]}})
     assert row.dtype == np.dtype([("force", "f8", (3,))])
+
+
+class Part(Record):
+    value: float
+
+
+class Whole(Record):
+    inner: Part
+    value: float
+
+
+class Beside(Record):
+    values: Annotated[Floats, 3]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "apart"),
+    [
+        ((Whole, Beside, float), True),
+        ((Part, Beside), True),
+        ((Whole, Whole, float), False),
+        ((Whole, Part), False),
+        ((Whole, Beside, Floats), False),
+        ((Whole, float), False),
+    ],
+)
+def test_arguments_lie_apart_where_their_types_keep_them_from_sharing_memory(
+    kinds: tuple[Any, ...], apart: bool
+) -> None:
+    assert lie_apart([numba_type(kind) for kind in kinds]) is apart

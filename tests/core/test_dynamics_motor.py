@@ -25,6 +25,7 @@ import sitl_bridge as sb
 from sitl_bridge.core.dynamics.battery import Battery, discharge, open_circuit_voltage, source_voltage
 from sitl_bridge.core.dynamics.motor import dc_current
 from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.dynamics.records import SURFACES
 from sitl_bridge.core.dynamics.step import settle_flow
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -368,7 +369,7 @@ def test_the_whole_step_is_of_second_order(name: str) -> None:
         hover = np.zeros((1, 16))
         hover[0, :count] = trim.throttle
         # From rotors that turn without a flow, the first steps alone would leave an error of first order.
-        settle_flow(vehicles, states, environments, hover)
+        settle_flow(vehicles, states, np.zeros(1, SURFACES), environments, hover)
         for k in range(15):
             t = 0.04 * k
             command = trim.throttle * (1.0 + 0.15 * (t > 0.2) + 0.1 * math.sin(7.0 * t))

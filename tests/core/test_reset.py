@@ -91,9 +91,16 @@ def test_faults_payloads_wind_and_collisions_do_not_outlive_a_reset() -> None:
     def state(fleet: StackFleet) -> bytes:
         fleet.advance(30)
         s = fleet.simulation
-        names = [name for name in s.states.dtype.names or () if name != "scratch"]
-        parts = [np.ascontiguousarray(s.states[name]) for name in names]
-        parts += [s.proximity, s.collisions, s.contacts, s.wind_states, s.world.wind, fleet.stacks.estimates]
+        parts = [
+            s.states,
+            s.surfaces,
+            s.proximity,
+            s.collisions,
+            s.contacts,
+            s.wind_states,
+            s.world.wind,
+            fleet.stacks.estimates,
+        ]
         return b"".join(part.tobytes() for part in parts)
 
     with made() as fresh, made() as fleet:

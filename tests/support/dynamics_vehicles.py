@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.performance import performance
-from sitl_bridge.core.dynamics.records import MOTOR_DC, STATE, VEHICLE
-from sitl_bridge.core.dynamics.step import advance_vehicle, initial_state
+from sitl_bridge.core.dynamics.records import MOTOR_DC, STATE, SURFACES, VEHICLE
+from sitl_bridge.core.dynamics.step import initial_state, step_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.records import ENVIRONMENT
@@ -144,9 +144,10 @@ def start(vehicles: Record, environments: Record, height: float = 0.0, yaw: floa
 
 
 @compiled
-def advance(
+def _advance(
     vehicles: Any,
     states: Any,
+    surfaces: Any,
     controls: Any,
     armed: int,
     environments: Any,
@@ -156,7 +157,22 @@ def advance(
 ) -> None:
     """Advance the first vehicle by ``n`` steps."""
     for _ in range(n):
-        advance_vehicle(vehicles[0], states[0], controls, armed, environments[0], step, substeps)
+        step_vehicle(vehicles[0], states[0], surfaces[0], controls, armed, environments[0], step, substeps)
+
+
+def advance(
+    vehicles: Record,
+    states: Record,
+    controls: Floats,
+    armed: int,
+    environments: Record,
+    step: float,
+    substeps: int,
+    n: int,
+) -> None:
+    """Advance the first vehicle by ``n`` steps, in a world without shapes."""
+    surfaces = np.zeros(1, SURFACES)
+    _advance(vehicles, states, surfaces, controls, armed, environments, step, substeps, n)
 
 
 def fly(

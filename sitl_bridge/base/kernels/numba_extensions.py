@@ -15,9 +15,9 @@ from numba.core import cgutils, event
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from sitl_bridge.base.kernels.record import numba_type
+from sitl_bridge.base.kernels.record import CACHE_LINE, numba_type
 
-__all__ = ["SIGNATURE", "arrays_of", "call_function", "event", "get_host_cpu_name", "pointer"]
+__all__ = ["SIGNATURE", "arrays_of", "call_function", "event", "get_host_cpu_name", "on_stack", "pointer"]
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -60,6 +60,26 @@ def call_function(
         return context.make_tuple(builder, signature.return_type, values)
 
     return types.UniTuple(_FLOAT, 4)(types.int64, types.int64, _FLOAT, _FLOAT, _FLOAT, _FLOAT), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def on_stack(typing: Any, dtype: Any) -> tuple[Any, Any]:
+    """A record of a dtype, a constant of the caller, that begins with a cache line and ends with the call.
+
+    Nothing is written to it.  The compiler knows that nothing else is stored there, so that a loop that reads
+    other records and writes to this one compiles to vector instructions.
+    """
+    del typing
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del arguments
+        # Not by alloca_once, which writes zeros: for a step's scratch that takes a tenth of the step.
+        with builder.goto_entry_block():
+            record = builder.alloca(context.get_data_type(signature.return_type))
+        record.align = CACHE_LINE
+        return record
+
+    return dtype.dtype(dtype), generate
 
 
 if TYPE_CHECKING:

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 Packed = Any
 """A record as Python holds it: () or a row of an array, read as ``record["field"]``, passed to kernels."""
 
+CACHE_LINE = 64
+"""bytes."""
 _SCALARS = {float: np.dtype("f8"), int: np.dtype("i8")}
 
 
@@ -39,15 +41,34 @@ class Record:
 
     # of the class and its bases, as numpy takes them
     fields: ClassVar[list[tuple[str, Any, tuple[int, ...]]]]
-    # layout of the record, by default with C's alignment; ``class X(Record, align=False)`` packs it
+    # layout of the record, by default with C's alignment; ``class X(Record, align=False)`` packs it, and
+    # ``class X(Record, lines=True)`` lets it end with a cache line
     dtype: ClassVar[np.dtype[np.void]]
 
-    def __init_subclass__(cls, *, align: bool = True) -> None:
+    def __init_subclass__(cls, *, align: bool = True, lines: bool = False) -> None:
         hints = get_type_hints(cls, include_extras=True)
         cls.fields = [
             (name, *_layout(hint)) for name, hint in hints.items() if get_origin(hint) is not ClassVar
         ]
         cls.dtype = np.dtype(cls.fields, align=align)
+        if lines:
+            names, places = list(cls.dtype.names or ()), dict(cls.dtype.fields or {})
+            cls.dtype = np.dtype(
+                {
+                    "names": names,
+                    "formats": [places[name][0] for name in names],
+                    "offsets": [places[name][1] for name in names],
+                    "itemsize": -(-cls.dtype.itemsize // CACHE_LINE) * CACHE_LINE,
+                },
+                align=align,
+            )
+
+
+def zeros_in_lines(count: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """(count,) records of zeros that begin with a cache line; columns of four values then cross none."""
+    memory = np.zeros(count * dtype.itemsize + CACHE_LINE, np.uint8)
+    first = -memory.ctypes.data % CACHE_LINE
+    return memory[first : first + count * dtype.itemsize].view(dtype)
 
 
 def _layout(hint: Any) -> tuple[Any, tuple[int, ...]]:

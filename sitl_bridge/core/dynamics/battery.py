@@ -14,7 +14,7 @@ from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
 from sitl_bridge.core.dynamics.motor import current_and_slope, drive_motors
-from sitl_bridge.core.dynamics.records import OCV_POINTS, State, Vehicle
+from sitl_bridge.core.dynamics.records import OCV_POINTS, Scratch, State, Vehicle
 
 SECONDS_PER_HOUR = 3600.0
 OVERDISCHARGE = 0.12
@@ -120,8 +120,8 @@ def source_voltage(vehicle: Vehicle, state: State) -> float:
 
 
 @compiled
-def settle(vehicle: Vehicle, state: State, armed: int, source: float) -> None:
-    """Balance terminal voltage and current with that of the motors at the rotors' speeds in ``scratch``.
+def settle(vehicle: Vehicle, state: State, rows: Scratch, armed: int, source: float) -> None:
+    """Balance terminal voltage and current with that of the motors at the rotors' speeds in ``rows``.
 
     Solves V = OCV - R I(V) by Newton's method from the last voltage.  Plain substitution would oscillate: for
     ordinary packs, the current of an accelerating motor grows with V faster than 1/R.  V stays at or above
@@ -135,7 +135,7 @@ def settle(vehicle: Vehicle, state: State, armed: int, source: float) -> None:
     """
     if math.isinf(vehicle.battery_capacity):
         state.battery_voltage = vehicle.battery_nominal_voltage
-        state.battery_current, _ = current_and_slope(vehicle, state, armed, state.battery_voltage)
+        state.battery_current, _ = current_and_slope(vehicle, state, rows, armed, state.battery_voltage)
         return
     if source <= 0.0:
         state.battery_voltage = 0.0
@@ -145,7 +145,7 @@ def settle(vehicle: Vehicle, state: State, armed: int, source: float) -> None:
     voltage = min(max(state.battery_voltage, 0.5 * source), source)
     current = 0.0
     for _ in range(_MOST_ITERATIONS):
-        current, slope = current_and_slope(vehicle, state, armed, voltage)
+        current, slope = current_and_slope(vehicle, state, rows, armed, voltage)
         # Constant-power loads have a negative slope; at half the source's voltage the equation is singular.
         step = (voltage - source + resistance * current) / max(1.0 + resistance * slope, 0.1)
         voltage = min(max(voltage - step, 0.5 * source), source)
@@ -160,12 +160,11 @@ def settle(vehicle: Vehicle, state: State, armed: int, source: float) -> None:
 
 
 @compiled
-def adapt_drive(vehicle: Vehicle, state: State) -> None:
+def adapt_drive(vehicle: Vehicle, state: State, rows: Scratch) -> None:
     """Bring voltage and drive in line with the speeds and torques that the integration has reached."""
-    rows = state.scratch
     if math.isinf(vehicle.battery_capacity):
         if not vehicle.esc_current_limit > 0.0:
             return
     else:
-        settle(vehicle, state, rows.armed, rows.source)
-    drive_motors(vehicle, state)
+        settle(vehicle, state, rows, rows.armed, rows.source)
+    drive_motors(vehicle, state, rows)

@@ -30,7 +30,9 @@ from sitl_bridge.core.dynamics.records import (
     Load,
     Motion,
     Rotation,
+    Scratch,
     State,
+    Surfaces,
     Vehicle,
 )
 from sitl_bridge.core.dynamics.rotor import polynomial_thrust_and_torque
@@ -104,22 +106,22 @@ def induced_velocity(thrust: float, radius: float, density: float) -> float:
 
 
 @on_demand
-def air_at_hubs(state: State, n: int, a: Rotation) -> None:
+def air_at_hubs(vehicle: Vehicle, state: State, rows: Scratch, a: Rotation) -> None:
     """Let each rotor fly in the wakes and gusts at its own place: the vehicle's wind holds their mean.
 
     A rotor that is blown on from above loses thrust, so a vehicle half inside a wake or a gust is turned.
     """
-    rows = state.scratch
-    for k in range(n):
+    axis = vehicle.rotor_axis
+    for k in range(vehicle.rotor_count):
         north, east, down = state.rotor_air[k, 0], state.rotor_air[k, 1], state.rotor_air[k, 2]
         u = a.r00 * north + a.r10 * east + a.r20 * down
         v = a.r01 * north + a.r11 * east + a.r21 * down
         w = a.r02 * north + a.r12 * east + a.r22 * down
-        along = u * rows.axis_x[k] + v * rows.axis_y[k] + w * rows.axis_z[k]
+        along = u * axis[k, 0] + v * axis[k, 1] + w * axis[k, 2]
         rows.inflow[k] -= along
-        rows.across_x[k] -= u - along * rows.axis_x[k]
-        rows.across_y[k] -= v - along * rows.axis_y[k]
-        rows.across_z[k] -= w - along * rows.axis_z[k]
+        rows.across_x[k] -= u - along * axis[k, 0]
+        rows.across_y[k] -= v - along * axis[k, 1]
+        rows.across_z[k] -= w - along * axis[k, 2]
 
 
 @compiled
@@ -160,35 +162,34 @@ def _motion(state: State, y: Floats, a: Rotation) -> Motion:
 
 
 @compiled
-def _hub_velocities(state: State, n: int, m: Motion) -> None:
+def _hub_velocities(vehicle: Vehicle, rows: Scratch, m: Motion) -> None:
     """Velocity of every hub through the air, v + w x r, along and across its rotor's axis."""
-    rows = state.scratch
-    for k in range(n):
-        hub_u = m.u + m.q * rows.z[k] - m.r * rows.y[k]
-        hub_v = m.v + m.r * rows.x[k] - m.p * rows.z[k]
-        hub_w = m.w + m.p * rows.y[k] - m.q * rows.x[k]
-        inflow = hub_u * rows.axis_x[k] + hub_v * rows.axis_y[k] + hub_w * rows.axis_z[k]
+    place, axis = vehicle.rotor_position, vehicle.rotor_axis
+    for k in range(vehicle.rotor_count):
+        hub_u = m.u + m.q * place[k, 2] - m.r * place[k, 1]
+        hub_v = m.v + m.r * place[k, 0] - m.p * place[k, 2]
+        hub_w = m.w + m.p * place[k, 1] - m.q * place[k, 0]
+        inflow = hub_u * axis[k, 0] + hub_v * axis[k, 1] + hub_w * axis[k, 2]
         rows.inflow[k] = inflow
-        rows.across_x[k] = hub_u - inflow * rows.axis_x[k]
-        rows.across_y[k] = hub_v - inflow * rows.axis_y[k]
-        rows.across_z[k] = hub_w - inflow * rows.axis_z[k]
+        rows.across_x[k] = hub_u - inflow * axis[k, 0]
+        rows.across_y[k] = hub_v - inflow * axis[k, 1]
+        rows.across_z[k] = hub_w - inflow * axis[k, 2]
 
 
 @compiled
-def _polynomial_rotors(state: State, n: int, density: float) -> None:
+def _polynomial_rotors(vehicle: Vehicle, rows: Scratch, density: float) -> None:
     """Loads of every rotor by the polynomial law, from coefficients in rows: the law of most vehicles."""
-    rows = state.scratch
-    thrust_loss, torque_loss = rows.reverse_thrust_loss, rows.reverse_torque_loss
-    for k in range(n):
+    thrust_loss, torque_loss = vehicle.reverse_loss[0], vehicle.reverse_loss[1]
+    for k in range(vehicle.rotor_count):
         thrust, torque = polynomial_thrust_and_torque(
-            rows.c2[k],
-            rows.c1[k],
-            rows.b1[k],
-            rows.b2[k],
+            vehicle.thrust_c2[k],
+            vehicle.thrust_c1[k],
+            vehicle.thrust_b1[k],
+            vehicle.thrust_b2[k],
             rows.loss_rate[k],
-            rows.k_m[k],
-            rows.g1[k],
-            rows.q0[k],
+            vehicle.torque_thrust_ratio[k],
+            vehicle.torque_g1[k],
+            vehicle.torque_constant[k],
             rows.speed[k],
             rows.inflow[k],
             density * rows.density_rate[k],
@@ -202,9 +203,8 @@ def _polynomial_rotors(state: State, n: int, density: float) -> None:
 
 
 @on_demand
-def _rotors_by_law(vehicle: Vehicle, state: State, density: float) -> None:
+def _rotors_by_law(vehicle: Vehicle, rows: Scratch, density: float) -> None:
     """Loads of every rotor by whatever law the vehicle has."""
-    rows = state.scratch
     for k in range(vehicle.rotor_count):
         in_plane = math.sqrt(rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2)
         thrust, torque, drag, roll = rotor_loads(vehicle, k, rows.speed[k], rows.inflow[k], in_plane, density)
@@ -216,14 +216,21 @@ def _rotors_by_law(vehicle: Vehicle, state: State, density: float) -> None:
 
 @compiled
 def _ground_effect(
-    vehicle: Vehicle, state: State, density: float, down: float, r20: float, r21: float, r22: float
+    vehicle: Vehicle,
+    state: State,
+    rows: Scratch,
+    density: float,
+    down: float,
+    r20: float,
+    r21: float,
+    r22: float,
 ) -> None:
     """Add the ground effect to each thrust; r2x is the vertical in body axes."""
-    rows = state.scratch
     for k in range(vehicle.rotor_count):
         radius = vehicle.rotor_radius[k]
-        height = state.floor - (down + r20 * rows.x[k] + r21 * rows.y[k] + r22 * rows.z[k])
-        upright = -(r20 * rows.axis_x[k] + r21 * rows.axis_y[k] + r22 * rows.axis_z[k])
+        p, a = vehicle.rotor_position[k], vehicle.rotor_axis[k]
+        height = state.floor - (down + r20 * p[0] + r21 * p[1] + r22 * p[2])
+        upright = -(r20 * a[0] + r21 * a[1] + r22 * a[2])
         across = math.sqrt(rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2)
         induced = induced_velocity(rows.thrust[k], radius, density)
         factor = ground_effect_factor(radius, height, upright, across, induced, vehicle.rotor_spacing)
@@ -231,87 +238,94 @@ def _ground_effect(
 
 
 @on_demand
-def _drag_blades(state: State, n: int) -> None:
+def _drag_blades(vehicle: Vehicle, rows: Scratch) -> None:
     """Take the drag of blades across the flow off the thrust of rotors that stand or nearly do.
 
     Plates in the axial flow v, 1/2 rho C_D S v|v|.  It gives way to the blades' loads until their tips are as
     fast as the flow; in between it is linear, for want of a measurement.
     """
-    rows = state.scratch
-    for k in range(n):
-        slower = max(abs(rows.inflow[k]) - abs(rows.speed[k]) * rows.radius[k], 0.0)
+    for k in range(vehicle.rotor_count):
+        slower = max(abs(rows.inflow[k]) - abs(rows.speed[k]) * vehicle.rotor_radius[k], 0.0)
         rows.thrust[k] -= rows.plate[k] * rows.inflow[k] * slower
 
 
 @compiled
-def _accelerate_motors(vehicle: Vehicle, state: State) -> None:
+def _accelerate_motors(vehicle: Vehicle, state: State, rows: Scratch) -> None:
     """Angular accelerations of DC motors; those of first-order motors come with their speeds."""
-    rows = state.scratch
     for k in range(vehicle.rotor_count):
         rows.acceleration[k] = dc_acceleration(vehicle, state.motor_drive[k], rows.speed[k], rows.torque[k])
 
 
 @compiled
-def _rotor_effects(state: State, n: int) -> None:
+def _rotor_effects(vehicle: Vehicle, rows: Scratch) -> None:
     """Force, moment and angular momentum of every rotor, in body axes about the centre of gravity.
 
     In-plane drag and hub moment act against the in-plane velocity.  The body feels the rotor's torque and the
     reaction to its spin's acceleration, both against the direction in which it turns.
     """
-    rows = state.scratch
-    for k in range(n):
+    place, axis = vehicle.rotor_position, vehicle.rotor_axis
+    for k in range(vehicle.rotor_count):
         thrust = rows.thrust[k]
         drag = rows.drag_rate[k]
         roll = rows.roll_rate[k]
-        fx = thrust * rows.axis_x[k] - drag * rows.across_x[k]
-        fy = thrust * rows.axis_y[k] - drag * rows.across_y[k]
-        fz = thrust * rows.axis_z[k] - drag * rows.across_z[k]
-        turning = -rows.direction[k] * (rows.torque[k] + rows.inertia[k] * rows.acceleration[k])
-        momentum = rows.direction[k] * rows.inertia[k] * rows.speed[k]
-        mx = rows.y[k] * fz - rows.z[k] * fy + turning * rows.axis_x[k] - roll * rows.across_x[k]
-        my = rows.z[k] * fx - rows.x[k] * fz + turning * rows.axis_y[k] - roll * rows.across_y[k]
-        mz = rows.x[k] * fy - rows.y[k] * fx + turning * rows.axis_z[k] - roll * rows.across_z[k]
+        fx = thrust * axis[k, 0] - drag * rows.across_x[k]
+        fy = thrust * axis[k, 1] - drag * rows.across_y[k]
+        fz = thrust * axis[k, 2] - drag * rows.across_z[k]
+        turning = -vehicle.rotor_direction[k] * (
+            rows.torque[k] + vehicle.rotor_inertia[k] * rows.acceleration[k]
+        )
+        momentum = vehicle.rotor_direction[k] * vehicle.rotor_inertia[k] * rows.speed[k]
+        mx = place[k, 1] * fz - place[k, 2] * fy + turning * axis[k, 0] - roll * rows.across_x[k]
+        my = place[k, 2] * fx - place[k, 0] * fz + turning * axis[k, 1] - roll * rows.across_y[k]
+        mz = place[k, 0] * fy - place[k, 1] * fx + turning * axis[k, 2] - roll * rows.across_z[k]
         rows.force_x[k] = fx
         rows.force_y[k] = fy
         rows.force_z[k] = fz
         rows.moment_x[k] = mx
         rows.moment_y[k] = my
         rows.moment_z[k] = mz
-        rows.momentum_x[k] = momentum * rows.axis_x[k]
-        rows.momentum_y[k] = momentum * rows.axis_y[k]
-        rows.momentum_z[k] = momentum * rows.axis_z[k]
+        rows.momentum_x[k] = momentum * axis[k, 0]
+        rows.momentum_y[k] = momentum * axis[k, 1]
+        rows.momentum_z[k] = momentum * axis[k, 2]
 
 
 @compiled
 def _rotors(
-    vehicle: Vehicle, state: State, density: float, down: float, a: Rotation, m: Motion, flow: float
+    vehicle: Vehicle,
+    state: State,
+    rows: Scratch,
+    density: float,
+    down: float,
+    a: Rotation,
+    m: Motion,
+    flow: float,
 ) -> None:
-    """Loads of all rotors and their effects on the body, into ``scratch``; ``flow`` as of derivative."""
+    """Loads of all rotors and their effects on the body, into ``rows``; ``flow`` as of derivative."""
     n = vehicle.rotor_count
-    _hub_velocities(state, n, m)
+    _hub_velocities(vehicle, rows, m)
     if state.uneven_air != 0:
-        air_at_hubs(state, n, a)
+        air_at_hubs(vehicle, state, rows, a)
     if vehicle.rotor_law == POLYNOMIAL_LAW:
-        _polynomial_rotors(state, n, density)
+        _polynomial_rotors(vehicle, rows, density)
     elif vehicle.rotor_law == INDUCED_LAW:
-        if flow > 0.0 or state.scratch.rings != 0:
-            find_rings(state, n, max(flow, 0.0))
+        if flow > 0.0 or rows.rings != 0:
+            find_rings(state, rows, n, max(flow, 0.0))
         if flow > 0.0:
-            begin_flow(state, n, flow)
+            begin_flow(state, rows, n, flow)
         elif flow < 0.0:
-            end_flow(state, n, -flow)
-        induced_rotors(state, n)
+            end_flow(state, rows, n, -flow)
+        induced_rotors(vehicle, rows)
     else:
-        _rotors_by_law(vehicle, state, density)
-    if vehicle.ground_effect > 0.0 and state.floor - down < state.scratch.ground_reach:
-        _ground_effect(vehicle, state, density, down, a.r20, a.r21, a.r22)
-    if state.scratch.standing != 0:
-        _drag_blades(state, n)
+        _rotors_by_law(vehicle, rows, density)
+    if vehicle.ground_effect > 0.0 and state.floor - down < rows.ground_reach:
+        _ground_effect(vehicle, state, rows, density, down, a.r20, a.r21, a.r22)
+    if rows.standing != 0:
+        _drag_blades(vehicle, rows)
     if vehicle.motor_kind == MOTOR_DC:
-        _accelerate_motors(vehicle, state)
-    _rotor_effects(state, n)
+        _accelerate_motors(vehicle, state, rows)
+    _rotor_effects(vehicle, rows)
     if vehicle.uneven_inflow != 0:
-        add_pitching_moments(state, n)
+        add_pitching_moments(vehicle, rows)
 
 
 @compiled
@@ -344,9 +358,8 @@ def _body_load(vehicle: Vehicle, state: State, density: float, a: Rotation, m: M
 
 
 @compiled
-def _with_rotors(state: State, n: int, load: Load) -> tuple[Load, tuple[float, float, float]]:
+def _with_rotors(rows: Scratch, n: int, load: Load) -> tuple[Load, tuple[float, float, float]]:
     """A load with that of all rotors, and their angular momentum in N m s, body axes."""
-    rows = state.scratch
     fx, fy, fz, mx, my, mz = load
     hx = 0.0
     hy = 0.0
@@ -406,20 +419,22 @@ def _with_ground(vehicle: Vehicle, state: State, y: Floats, a: Rotation, m: Moti
 
 
 @on_demand
-def with_surfaces(vehicle: Vehicle, state: State, y: Floats, a: Rotation, m: Motion, load: Load) -> Load:
+def with_surfaces(
+    vehicle: Vehicle, surfaces: Surfaces, y: Floats, a: Rotation, m: Motion, load: Load
+) -> Load:
     """A load with the forces of the scene's shapes on every feeler that touches one."""
     fx, fy, fz, mx, my, mz = load
     share = hull_share(vehicle)
     for k in range(vehicle.contact_count + vehicle.rotor_count + 1):
-        if state.surface_known[k] == 0:
+        if surfaces.known[k] == 0:
             continue
-        cx, cy, cz = state.feeler[k, 0], state.feeler[k, 1], state.feeler[k, 2]
+        cx, cy, cz = surfaces.feeler[k, 0], surfaces.feeler[k, 1], surfaces.feeler[k, 2]
         bu = m.q * cz - m.r * cy
         bv = m.r * cx - m.p * cz
         bw = m.p * cy - m.q * cx
         fn, fe, fd = surface_force(
             vehicle,
-            state,
+            surfaces,
             k,
             share if k >= vehicle.contact_count else 1.0,
             y[0] + a.r00 * cx + a.r01 * cy + a.r02 * cz,
@@ -443,7 +458,14 @@ def with_surfaces(vehicle: Vehicle, state: State, y: Floats, a: Rotation, m: Mot
 
 @compiled
 def _move(
-    vehicle: Vehicle, state: State, gravity: float, y: Floats, a: Rotation, load: Load, dy: Floats
+    vehicle: Vehicle,
+    state: State,
+    rows: Scratch,
+    gravity: float,
+    y: Floats,
+    a: Rotation,
+    load: Load,
+    dy: Floats,
 ) -> None:
     """Newton's law on the turning Earth: rates of position and velocity into ``dy``; the specific force."""
     lightness = 1.0 / vehicle.mass
@@ -456,7 +478,7 @@ def _move(
     dy[0] = y[3]
     dy[1] = y[4]
     dy[2] = y[5]
-    north, down = 2.0 * state.scratch.earth_north, 2.0 * state.scratch.earth_down
+    north, down = 2.0 * rows.earth_north, 2.0 * rows.earth_down
     dy[3] = a.r00 * fx + a.r01 * fy + a.r02 * fz + down * y[4]
     dy[4] = a.r10 * fx + a.r11 * fy + a.r12 * fz + north * y[5] - down * y[3]
     dy[5] = a.r20 * fx + a.r21 * fy + a.r22 * fz - north * y[4] + gravity
@@ -494,10 +516,10 @@ def _turn(
 def derivative(
     vehicle: Vehicle,
     state: State,
+    rows: Scratch,
+    surfaces: Surfaces,
     density: float,
     gravity: float,
-    y: Floats,
-    dy: Floats,
     flow: float,
 ) -> None:
     """Time derivative of a vehicle's motion.
@@ -507,22 +529,24 @@ def derivative(
     the rotors' own angular momentum.
 
     Args:
-        state: STATE record: wind, anchors, motor drive, external loads, and ``scratch`` with the rotors'
-            speeds and what ``prepare_rotors`` wrote, and the surfaces near it; its specific force and angular
-            acceleration, and the rotors' thrusts, torques and accelerations in ``scratch``, are written.
+        state: STATE record: wind, anchors, motor drive and external loads; its specific force and angular
+            acceleration are written.
+        rows: ``work`` has the motion in its first row, (13,) position NED, velocity NED, attitude, angular
+            velocity body, and gets its derivative in the second; with the rotors' speeds and what
+            ``prepare_rotors`` wrote.  Thrusts, torques and accelerations of the rotors are written.
+        surfaces: those near it.
         density: kg/m^3 of the air.
         gravity: m/s^2.
-        y: (13,) position NED, velocity NED, attitude, angular velocity body.
-        dy: (13,) its derivative.
         flow: s of the step over which the flow that the rotors induce begins to advance; below 0: ends to.
     """
+    y, dy = rows.work[0], rows.work[1]
     attitude = _rotation(y)
     motion = _motion(state, y, attitude)
-    _rotors(vehicle, state, density, y[2], attitude, motion, flow)
+    _rotors(vehicle, state, rows, density, y[2], attitude, motion, flow)
     load = _body_load(vehicle, state, density, attitude, motion)
-    load, momentum = _with_rotors(state, vehicle.rotor_count, load)
+    load, momentum = _with_rotors(rows, vehicle.rotor_count, load)
     load = _with_ground(vehicle, state, y, attitude, motion, load)
     if state.near_count > 0:
-        load = with_surfaces(vehicle, state, y, attitude, motion, load)
-    _move(vehicle, state, gravity, y, attitude, load, dy)
+        load = with_surfaces(vehicle, surfaces, y, attitude, motion, load)
+    _move(vehicle, state, rows, gravity, y, attitude, load, dy)
     _turn(vehicle, state, y, motion, load, momentum, dy)

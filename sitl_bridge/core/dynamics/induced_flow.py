@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.core.dynamics.records import State, Vehicle
+from sitl_bridge.core.dynamics.records import Scratch, State, Vehicle
 
 _SLOWEST = 1.0
 """rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
@@ -294,14 +294,13 @@ def induced_loads(
 
 
 @compiled
-def prepare_flow(state: State, n: int, density: float) -> None:
+def prepare_flow(vehicle: Vehicle, rows: Scratch, density: float) -> None:
     """Write what depends on the rotors and the air alone: ``ratio`` to ``air_mass``."""
-    rows = state.scratch
-    for k in range(n):
-        radius = rows.radius[k]
+    for k in range(vehicle.rotor_count):
+        radius = vehicle.rotor_radius[k]
         area = radius * radius
         rows.ratio[k] = density * rows.density_rate[k]
-        rows.blade[k] = 0.25 * rows.blade_slope[k] * density * area
+        rows.blade[k] = 0.25 * vehicle.blade_slope[k] * density * area
         rows.disc[k] = 2.0 * math.pi * density * area
         rows.per_radius2[k] = 1.0 / area
         rows.per_disc[k] = 1.0 / (2.0 * math.pi * density * area)
@@ -311,18 +310,24 @@ def prepare_flow(state: State, n: int, density: float) -> None:
 
 
 @compiled
-def prepare_speeds(state: State, n: int, ahead: float) -> None:
+def prepare_speeds(vehicle: Vehicle, state: State, rows: Scratch, ahead: float) -> None:
     """Write what depends on the rotors' speeds: ``lift`` to ``turning`` and ``induced``, speeds in magnitude.
 
     ``induced`` is the induced velocity ``ahead`` s after the state by its rate, along the thrust that the
     direction of rotation gives, so it changes its sign with that.
     """
-    rows = state.scratch
-    thrust_loss, torque_loss = rows.reverse_thrust_loss, rows.reverse_torque_loss
-    for k in range(n):
+    thrust_loss, torque_loss = vehicle.reverse_loss[0], vehicle.reverse_loss[1]
+    for k in range(vehicle.rotor_count):
         ratio = rows.ratio[k]
         speed = max(abs(rows.speed[k]), _SLOWEST)
-        thrust, torque = static_figures(rows.c2[k], rows.c1[k], rows.k_m[k], rows.g1[k], speed, ratio)
+        thrust, torque = static_figures(
+            vehicle.thrust_c2[k],
+            vehicle.thrust_c1[k],
+            vehicle.torque_thrust_ratio[k],
+            vehicle.torque_g1[k],
+            speed,
+            ratio,
+        )
         backward = 1.0 if rows.speed[k] < 0.0 else 0.0
         thrust *= 1.0 - backward * thrust_loss
         torque *= 1.0 - backward * torque_loss
@@ -333,7 +338,7 @@ def prepare_speeds(state: State, n: int, ahead: float) -> None:
         profile = max(torque - thrust * hover * per_speed, 0.0)
         rows.lift[k] = thrust + slope * hover
         rows.slope[k] = slope
-        rows.limit[k] = 2.0 / 3.0 * STALL_ANGLE * slope * speed * rows.radius[k]
+        rows.limit[k] = 2.0 / 3.0 * STALL_ANGLE * slope * speed * vehicle.rotor_radius[k]
         rows.profile[k] = profile
         rows.profile_drag[k] = 2.0 * profile * per_speed * per_radius2
         rows.per_speed[k] = per_speed
@@ -347,7 +352,7 @@ def prepare_speeds(state: State, n: int, ahead: float) -> None:
 
 
 @compiled
-def find_rings(state: State, n: int, seconds: float) -> None:
+def find_rings(state: State, rows: Scratch, n: int, seconds: float) -> None:
     """Write what vortex rings add to the flow, ``ring_flow``, if a rotor descends fast enough for one.
 
     Rings begin at 0.2 v_h, and v_h is more than half the induced velocity in a descent.
@@ -356,7 +361,6 @@ def find_rings(state: State, n: int, seconds: float) -> None:
         n: rotors.
         seconds: s of the step that begins, 0 within a step.
     """
-    rows = state.scratch
     if seconds > 0.0:
         rows.ring_middle = 0.5 * seconds
     descent = 0.0
@@ -364,13 +368,12 @@ def find_rings(state: State, n: int, seconds: float) -> None:
         descent = max(descent, -rows.turning[k] * rows.inflow[k] - 0.1 * rows.induced[k])
     if descent > 0.0 or rows.rings != 0:
         rows.rings = 1 if descent > 0.0 else 0
-        _form_rings(state, n, seconds)
+        _form_rings(state, rows, n, seconds)
 
 
 @on_demand
-def _form_rings(state: State, n: int, seconds: float) -> None:
+def _form_rings(state: State, rows: Scratch, n: int, seconds: float) -> None:
     """``find_rings`` of a descent: rings are shed as their rotors turn, each at its own time."""
-    rows = state.scratch
     for k in range(n):
         rate = abs(rows.speed[k]) / TURNS
         state.ring_phase[k] += rate * seconds
@@ -381,41 +384,38 @@ def _form_rings(state: State, n: int, seconds: float) -> None:
 
 
 @compiled
-def keep_flow(state: State, n: int, seconds: float) -> None:
+def keep_flow(state: State, rows: Scratch, n: int, seconds: float) -> None:
     """Advance the induced velocities by the rates of ``begin_flow`` alone."""
     for k in range(n):
-        state.induced_velocity[k] += seconds * state.scratch.flow_rate[k]
-    renew_flow(state, n)
+        state.induced_velocity[k] += seconds * rows.flow_rate[k]
+    renew_flow(state, rows, n)
 
 
 @compiled
-def renew_flow(state: State, n: int) -> None:
+def renew_flow(state: State, rows: Scratch, n: int) -> None:
     """Bring ``induced`` in line with the state's induced velocity."""
-    rows = state.scratch
     for k in range(n):
         flow = state.induced_velocity[k]
         rows.induced[k] = -flow if rows.turning[k] < 0.0 else flow
 
 
 @compiled
-def _add_hub_moments(state: State, n: int) -> None:
+def _add_hub_moments(vehicle: Vehicle, rows: Scratch) -> None:
     """Add the hub moment of the advancing blade, as ``blade_loads`` has it, to ``roll_rate``."""
-    rows = state.scratch
-    for k in range(n):
+    for k in range(vehicle.rotor_count):
         sign, slope = rows.turning[k], rows.slope[k]
         through = sign * rows.inflow[k] + rows.induced[k] + rows.ring_flow[k]
         square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
         flow = rows.disc[k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
         roll = (rows.lift[k] - 0.5 * slope * through) * rows.per_speed[k] * flow / (flow + 2.0 * slope)
         # A reversed rotor's blade advances on the other side and pushes the other way.
-        rows.roll_rate[k] += abs(sign) * rows.roll_share[k] * rows.direction[k] * roll
+        rows.roll_rate[k] += abs(sign) * rows.roll_share[k] * vehicle.rotor_direction[k] * roll
 
 
 @compiled
-def induced_rotors(state: State, n: int) -> None:
+def induced_rotors(vehicle: Vehicle, rows: Scratch) -> None:
     """Loads of every rotor at the state's induced velocities, as ``blade_loads``; after prepare_speeds."""
-    rows = state.scratch
-    for k in range(n):
+    for k in range(vehicle.rotor_count):
         sign = rows.turning[k]
         through = sign * rows.inflow[k] + rows.induced[k] + rows.ring_flow[k]
         square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
@@ -427,15 +427,15 @@ def induced_rotors(state: State, n: int) -> None:
         drag = rows.profile_drag[k] + 1.5 * lift * max(through, 0.0) * per_tip2
         health = rows.health[k]
         rows.thrust[k] = sign * (loaded + 1.5 * advance2 * lift) * health
-        rows.torque[k] = sign * (max(torque, 0.0) + rows.q0[k]) * health
+        rows.torque[k] = sign * (max(torque, 0.0) + vehicle.torque_constant[k]) * health
         rows.drag_rate[k] = (rows.drag_share[k] * drag + rows.constant_drag[k]) * abs(sign)
         rows.roll_rate[k] = rows.constant_roll[k] * abs(sign)
     if rows.rolling != 0.0:
-        _add_hub_moments(state, n)
+        _add_hub_moments(vehicle, rows)
 
 
 @compiled
-def begin_flow(state: State, n: int, seconds: float) -> None:
+def begin_flow(state: State, rows: Scratch, n: int, seconds: float) -> None:
     """Begin to advance the induced velocities over a step: their rates, at the flow and motion at its start.
 
     m dv/dt = F = T - T_momentum(v) with the apparent mass m, by ROS2 (J. G. Verwer et al., SIAM J. Sci.
@@ -443,7 +443,6 @@ def begin_flow(state: State, n: int, seconds: float) -> None:
     = 1, it is the implicit Euler method.  Blades and flow settle within milliseconds, of the order of a step.
     Notes the vortex ring state.
     """
-    rows = state.scratch
     implicit = rows.flow_implicit * seconds
     for k in range(n):
         square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
@@ -467,13 +466,12 @@ def begin_flow(state: State, n: int, seconds: float) -> None:
 
 
 @compiled
-def end_flow(state: State, n: int, seconds: float) -> None:
+def end_flow(state: State, rows: Scratch, n: int, seconds: float) -> None:
     """Advance the induced velocities over a step, from the motion and the flow v + h k1 at its end.
 
     The second stage of ROS2: (1 - g h F') k2 = F(v + h k1) - 2 k1, v + h (3 k1 + k2)/2.  It is of second
     order whatever F', and with g = 1 - 1/sqrt(2) damps what is faster than the step.
     """
-    rows = state.scratch
     for k in range(n):
         square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
         slope, limit = rows.slope[k], rows.limit[k]
@@ -490,7 +488,7 @@ def end_flow(state: State, n: int, seconds: float) -> None:
 
 
 @on_demand
-def add_pitching_moments(state: State, n: int) -> None:
+def add_pitching_moments(vehicle: Vehicle, rows: Scratch) -> None:
     """Add the moments of the uneven inflow to every rotor's; after ``induced_rotors``.
 
     In forward flight the wake leans back, and the induced velocity grows along the disc from its leading to
@@ -499,8 +497,8 @@ def add_pitching_moments(state: State, n: int) -> None:
     M = B R v K/4; the cyclic induced flow that this moment causes reduces it by 1 + B cos(chi)/(rho A (V_T +
     |U|)) with the flow V_T at the disc.  tan(chi/2) is V/(V_T + |U|).
     """
-    rows = state.scratch
-    for k in range(n):
+    axis = vehicle.rotor_axis
+    for k in range(vehicle.rotor_count):
         sign = rows.turning[k]
         induced = rows.induced[k]
         ax, ay, az = rows.across_x[k], rows.across_y[k], rows.across_z[k]
@@ -509,8 +507,8 @@ def add_pitching_moments(state: State, n: int) -> None:
         flow = math.sqrt(ax * ax + ay * ay + az * az + through * through) + 1e-9
         slope = rows.slope[k]
         relief = 2.0 * slope * rows.per_disc[k] * steepness / flow
-        rate = _UNEVENNESS * slope * rows.radius[k] * induced / (flow + steepness + relief)
+        rate = _UNEVENNESS * slope * vehicle.rotor_radius[k] * induced / (flow + steepness + relief)
         rate *= sign * rows.health[k]
-        rows.moment_x[k] += rate * (ay * rows.axis_z[k] - az * rows.axis_y[k])
-        rows.moment_y[k] += rate * (az * rows.axis_x[k] - ax * rows.axis_z[k])
-        rows.moment_z[k] += rate * (ax * rows.axis_y[k] - ay * rows.axis_x[k])
+        rows.moment_x[k] += rate * (ay * axis[k, 2] - az * axis[k, 1])
+        rows.moment_y[k] += rate * (az * axis[k, 0] - ax * axis[k, 2])
+        rows.moment_z[k] += rate * (ax * axis[k, 1] - ay * axis[k, 0])

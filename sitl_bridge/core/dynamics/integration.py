@@ -16,7 +16,7 @@ from sitl_bridge.core.dynamics.contact import contact_steps, update_contact
 from sitl_bridge.core.dynamics.forces import derivative
 from sitl_bridge.core.dynamics.induced_flow import FLOW_IMPLICIT, prepare_speeds, renew_flow
 from sitl_bridge.core.dynamics.motor import drive_motors, gains_speed
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, MOTOR_DC, State, Vehicle
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, MOTOR_DC, Scratch, State, Surfaces, Vehicle
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.stability import decay_rate, stable_steps
 from sitl_bridge.core.world.records import SceneRecord
@@ -48,13 +48,12 @@ def _store(state: State, y: Floats) -> None:
 
 
 @compiled
-def _turn_rotors(vehicle: Vehicle, state: State, rise: float, fall: float) -> None:
-    """Speeds and accelerations of first-order motors some time after the state, into ``scratch``.
+def _turn_rotors(vehicle: Vehicle, state: State, rows: Scratch, rise: float, fall: float) -> None:
+    """Speeds and accelerations of first-order motors some time after the state, into ``rows``.
 
     w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well); ``rise``
     and ``fall`` are exp(-t/tau) with the two time constants, whose inverses ``read_commands`` has written.
     """
-    rows = state.scratch
     rise_rate, fall_rate = -rows.rise_rate, -rows.fall_rate
     for k in range(vehicle.rotor_count):
         target = state.motor_drive[k]
@@ -66,9 +65,10 @@ def _turn_rotors(vehicle: Vehicle, state: State, rise: float, fall: float) -> No
 
 
 @compiled
-def _turn_direct_rotors(vehicle: Vehicle, state: State, stage: int, weight: float, ahead: float) -> None:
+def _turn_direct_rotors(
+    vehicle: Vehicle, state: State, rows: Scratch, stage: int, weight: float, ahead: float
+) -> None:
     """Speeds of DC motors ``ahead`` s after the state, after a stage of the integration with its weight."""
-    rows = state.scratch
     for k in range(vehicle.rotor_count):
         rows.total[k] = weight * rows.acceleration[k] + (rows.total[k] if stage > 0 else 0.0)
         slope = rows.total[k] if stage == 3 else rows.acceleration[k]
@@ -79,6 +79,7 @@ def _turn_direct_rotors(vehicle: Vehicle, state: State, stage: int, weight: floa
 def _move_rotors(
     vehicle: Vehicle,
     state: State,
+    rows: Scratch,
     stage: int,
     weight: float,
     ahead: float,
@@ -97,20 +98,19 @@ def _move_rotors(
         ahead: s after the state.
         rise, fall: exp(-h/2/tau) of a first-order motor that gains or loses speed.
     """
-    rows = state.scratch
     if vehicle.motor_kind == MOTOR_DC:
-        _turn_direct_rotors(vehicle, state, stage, weight, ahead)
+        _turn_direct_rotors(vehicle, state, rows, stage, weight, ahead)
         if stage == 0 or stage == 2:
-            adapt_drive(vehicle, state)
+            adapt_drive(vehicle, state, rows)
     elif stage == 0:
         for k in range(vehicle.rotor_count):
             rows.total[k] = rows.acceleration[k]
-        _turn_rotors(vehicle, state, rise, fall)
+        _turn_rotors(vehicle, state, rows, rise, fall)
     elif stage == 2:
         for k in range(vehicle.rotor_count):
             rows.total[k] += 4.0 * rows.acceleration[k]
-        adapt_drive(vehicle, state)
-        _turn_rotors(vehicle, state, rise * rise, fall * fall)
+        adapt_drive(vehicle, state, rows)
+        _turn_rotors(vehicle, state, rows, rise * rise, fall * fall)
         for k in range(vehicle.rotor_count):
             gained = rows.speed[k] - state.rotor_speed[k]
             rows.acceleration[k] = gained * (6.0 / ahead) - rows.total[k]
@@ -119,9 +119,9 @@ def _move_rotors(
     if stage == 3:
         ahead = 0.0
     if vehicle.motor_kind == MOTOR_DC or stage == 0 or stage == 2:
-        prepare_speeds(state, vehicle.rotor_count, ahead)
+        prepare_speeds(vehicle, state, rows, ahead)
     elif stage == 3:
-        renew_flow(state, vehicle.rotor_count)
+        renew_flow(state, rows, vehicle.rotor_count)
 
 
 @compiled
@@ -132,37 +132,39 @@ def _is_free(vehicle: Vehicle, state: State, h: float) -> bool:
 
 
 @compiled
-def _parts(vehicle: Vehicle, state: State, density: float, h: float) -> int:
+def _parts(vehicle: Vehicle, state: State, rows: Scratch, density: float, h: float) -> int:
     """Number of parts into which a substep of ``h`` seconds is divided."""
-    parts = stable_steps(decay_rate(vehicle, state, density), h)
+    parts = stable_steps(decay_rate(vehicle, state, rows, density), h)
     if not _is_free(vehicle, state, h):
         parts = max(parts, contact_steps(vehicle, h))
     return parts
 
 
 @compiled
-def start_rotors(vehicle: Vehicle, state: State) -> None:
-    """Speeds, and accelerations of first-order motors, of the state itself, into ``scratch``."""
+def start_rotors(vehicle: Vehicle, state: State, rows: Scratch) -> None:
+    """Speeds, and accelerations of first-order motors, of the state itself, into ``rows``."""
     if vehicle.motor_kind == MOTOR_DC:
         for k in range(vehicle.rotor_count):
-            state.scratch.speed[k] = state.rotor_speed[k]
+            rows.speed[k] = state.rotor_speed[k]
     else:
-        _turn_rotors(vehicle, state, 1.0, 1.0)
+        _turn_rotors(vehicle, state, rows, 1.0, 1.0)
 
 
 @compiled
-def _begin(vehicle: Vehicle, state: State, y: Floats) -> None:
+def _begin(vehicle: Vehicle, state: State, rows: Scratch, y: Floats) -> None:
     """Prepare a step: motion and rotor speeds."""
     _load(state, y)
-    start_rotors(vehicle, state)
+    start_rotors(vehicle, state, rows)
     if vehicle.rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicle.rotor_count, 0.0)
+        prepare_speeds(vehicle, state, rows, 0.0)
 
 
 @compiled
 def _integrate(
     vehicle: Vehicle,
     state: State,
+    rows: Scratch,
+    surfaces: Surfaces,
     density: float,
     gradient: float,
     down: float,
@@ -182,19 +184,18 @@ def _integrate(
         h: s.
         rise, fall: exp(-h/2/tau) of a motor that gains or loses speed.
     """
-    y = state.scratch.work[0]
-    dy = state.scratch.work[1]
-    total = state.scratch.work[2]
-    rows = state.scratch
+    y = rows.work[0]
+    dy = rows.work[1]
+    total = rows.work[2]
     if state.near_count > 0:
-        find_surfaces(vehicle, state, scene, h)
+        find_surfaces(vehicle, state, rows, surfaces, scene, h)
     rows.flow_implicit = FLOW_IMPLICIT
-    _begin(vehicle, state, y)
+    _begin(vehicle, state, rows, y)
     for i in range(_MOTION):
         total[i] = 0.0
     for stage in range(4):
         flow = h if stage == 0 else (-h if stage == 3 else 0.0)
-        derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy, flow)
+        derivative(vehicle, state, rows, surfaces, density + gradient * (y[2] - down), gravity, flow)
         weight = 2.0 if stage == 1 or stage == 2 else 1.0
         for i in range(_MOTION):
             total[i] += weight * dy[i]
@@ -210,23 +211,25 @@ def _integrate(
             y[10 + i] = state.angular_velocity[i] + ahead * dy[10 + i]
         for i in range(4):
             y[6 + i] = state.attitude[i] + ahead * dy[6 + i]
-        _move_rotors(vehicle, state, stage, weight, ahead, rise, fall)
+        _move_rotors(vehicle, state, rows, stage, weight, ahead, rise, fall)
     update_contact(vehicle, state, y)
     if state.near_count > 0:
-        update_surfaces(vehicle, state, y, h)
+        update_surfaces(vehicle, state, surfaces, y, h)
     _store(state, y)
     for k in range(vehicle.rotor_count):
         state.rotor_speed[k] = rows.speed[k]
 
 
 @compiled
-def evaluate(vehicle: Vehicle, state: State, density: float, gravity: float) -> None:
-    """Bring the results of the step in line with the state at its end; the scratch has its rotor speeds."""
-    _load(state, state.scratch.work[0])
-    derivative(vehicle, state, density, gravity, state.scratch.work[0], state.scratch.work[1], 0.0)
+def evaluate(
+    vehicle: Vehicle, state: State, rows: Scratch, surfaces: Surfaces, density: float, gravity: float
+) -> None:
+    """Bring the results of the step in line with the state at its end; ``rows`` has its rotor speeds."""
+    _load(state, rows.work[0])
+    derivative(vehicle, state, rows, surfaces, density, gravity, 0.0)
     for k in range(vehicle.rotor_count):
-        state.rotor_thrust[k] = state.scratch.thrust[k]
-        state.rotor_torque[k] = state.scratch.torque[k]
+        state.rotor_thrust[k] = rows.thrust[k]
+        state.rotor_torque[k] = rows.torque[k]
 
 
 @compiled
@@ -241,18 +244,20 @@ def _motor_decay(vehicle: Vehicle, state: State, h: float) -> tuple[float, float
 
 
 @compiled
-def _begin_drive(vehicle: Vehicle, state: State, part: int) -> None:
+def _begin_drive(vehicle: Vehicle, state: State, rows: Scratch, part: int) -> None:
     """Bring the drive in line with the state before a part of a step; at the step's start it is known."""
     if vehicle.motor_kind == MOTOR_DC:
-        adapt_drive(vehicle, state)
+        adapt_drive(vehicle, state, rows)
     elif part > 0:
-        drive_motors(vehicle, state)
+        drive_motors(vehicle, state, rows)
 
 
 @compiled
 def integrate_step(
     vehicle: Vehicle,
     state: State,
+    rows: Scratch,
+    surfaces: Surfaces,
     density: float,
     gradient: float,
     down: float,
@@ -278,16 +283,29 @@ def integrate_step(
     touched = state.in_contact
     rise, fall = _motor_decay(vehicle, state, h)
     for part in range(substeps):
-        _begin_drive(vehicle, state, part)
-        splits = _parts(vehicle, state, density, h)
+        _begin_drive(vehicle, state, rows, part)
+        splits = _parts(vehicle, state, rows, density, h)
         if splits == 1:
-            _integrate(vehicle, state, density, gradient, down, gravity, scene, h, rise, fall)
+            _integrate(vehicle, state, rows, surfaces, density, gradient, down, gravity, scene, h, rise, fall)
         else:
             n = 1.0 / splits
             for piece in range(splits):
-                _begin_drive(vehicle, state, part + piece)
-                _integrate(vehicle, state, density, gradient, down, gravity, scene, h * n, rise**n, fall**n)
+                _begin_drive(vehicle, state, rows, part + piece)
+                _integrate(
+                    vehicle,
+                    state,
+                    rows,
+                    surfaces,
+                    density,
+                    gradient,
+                    down,
+                    gravity,
+                    scene,
+                    h * n,
+                    rise**n,
+                    fall**n,
+                )
                 touched += state.in_contact
-    start_rotors(vehicle, state)
-    evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
+    start_rotors(vehicle, state, rows)
+    evaluate(vehicle, state, rows, surfaces, density + gradient * (state.position[2] - down), gravity)
     return int(touched)

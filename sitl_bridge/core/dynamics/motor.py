@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive
-from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER, State, Vehicle
+from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER, Scratch, State, Vehicle
 
 
 class _Motor(BaseModel):
@@ -159,8 +159,8 @@ def heat_controllers(vehicle: Vehicle, state: State, seconds: float) -> None:
 
 
 @compiled
-def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) -> None:
-    """Write the commands of a step into ``scratch``: ``steady``, ``running`` 1 where a motor runs, rates.
+def read_commands(vehicle: Vehicle, state: State, rows: Scratch, controls: Floats, armed: int) -> None:
+    """Write the commands of a step into ``rows``: ``steady``, ``running`` 1 where a motor runs, rates.
 
     The rotors' speeds and torques of the state, at which drive and current are evaluated, come with them.
 
@@ -171,14 +171,13 @@ def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) 
         controls: (16,) commands.
         armed: 0 or 1; a disarmed motor stops.
     """
-    rows = state.scratch
     rows.rise_rate, rows.fall_rate = 1.0 / vehicle.motor_tau_up, 1.0 / vehicle.motor_tau_down
     rows.armed = armed
     n = vehicle.rotor_count
     for k in range(n):
         rows.speed[k], rows.torque[k] = state.rotor_speed[k], state.rotor_torque[k]
     if vehicle.motor_kind != MOTOR_DC:
-        _read_first_order(vehicle, state, controls, armed)
+        _read_first_order(vehicle, state, rows, controls, armed)
         return
     for k in range(n):
         runs = armed != 0 and state.rotor_health[k] > 0.0
@@ -186,12 +185,11 @@ def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) 
 
 
 @compiled
-def _read_first_order(vehicle: Vehicle, state: State, controls: Floats, armed: int) -> None:
+def _read_first_order(vehicle: Vehicle, state: State, rows: Scratch, controls: Floats, armed: int) -> None:
     """``first_order_target`` of all motors at the nominal voltage.
 
     Without branches, so that it becomes vector instructions.
     """
-    rows = state.scratch
     reversible = vehicle.motor_reversible != 0
     idle, span, shift = vehicle.motor_speed_idle, vehicle.motor_speed_range, vehicle.motor_speed_offset
     lowest = -1.0 if reversible else 0.0
@@ -206,13 +204,12 @@ def _read_first_order(vehicle: Vehicle, state: State, controls: Floats, armed: i
 
 
 @compiled
-def _drive_first_order(vehicle: Vehicle, state: State) -> None:
+def _drive_first_order(vehicle: Vehicle, state: State, rows: Scratch) -> None:
     """``drive_motors`` of first-order motors; without branches, for vector instructions.
 
     A speed controller's limit I bounds the shaft power, (Q + J (w_t - w)/tau) w <= eta V I, and so the target
     w_t that the motor is led to; beyond it, the motor gains speed as fast as the current lets it.
     """
-    rows = state.scratch
     n, voltage = vehicle.rotor_count, state.battery_voltage
     ratio = voltage / vehicle.battery_nominal_voltage
     if not vehicle.esc_current_limit > 0.0:
@@ -232,8 +229,8 @@ def _drive_first_order(vehicle: Vehicle, state: State) -> None:
 
 
 @compiled
-def drive_motors(vehicle: Vehicle, state: State) -> None:
-    """Write the drive of each motor for the commands, speeds and torques in ``scratch`` and the voltage.
+def drive_motors(vehicle: Vehicle, state: State, rows: Scratch) -> None:
+    """Write the drive of each motor for the commands, speeds and torques in ``rows`` and the voltage.
 
     ``motor_drive`` becomes the steady speed of a first-order motor (rad/s) or the supply voltage of a DC
     motor (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
@@ -242,12 +239,12 @@ def drive_motors(vehicle: Vehicle, state: State) -> None:
         state: STATE record; its commands as ``read_commands`` leaves them.
     """
     if vehicle.motor_kind != MOTOR_DC:
-        _drive_first_order(vehicle, state)
+        _drive_first_order(vehicle, state, rows)
         return
     for k in range(vehicle.rotor_count):
-        supply = state.scratch.steady[k] * state.battery_voltage
+        supply = rows.steady[k] * state.battery_voltage
         if vehicle.esc_current_limit > 0.0:
-            supply = limited_supply(vehicle, state.scratch.speed[k], supply)
+            supply = limited_supply(vehicle, rows.speed[k], supply)
         state.motor_drive[k] = supply
 
 
@@ -289,25 +286,25 @@ def dc_acceleration(vehicle: Vehicle, supply: float, speed: float, torque: float
 
 @compiled
 def _dc_current_and_slope(
-    vehicle: Vehicle, state: State, voltage: float, limit: float
+    vehicle: Vehicle, state: State, rows: Scratch, voltage: float, limit: float
 ) -> tuple[float, float]:
     """``current_and_slope`` of DC motors: duty cycle times the current of the windings, limited."""
     current = vehicle.battery_idle_current
     slope = 0.0
     half = 0.5 / vehicle.dc_resistance
     for k in range(vehicle.rotor_count):
-        command = state.scratch.steady[k]
+        command = rows.steady[k]
         state.motor_current[k] = 0.0
         if command > 0.0:
             supply = command * voltage
-            anchor = dc_current(vehicle, supply, state.scratch.speed[k])
+            anchor = dc_current(vehicle, supply, rows.speed[k])
             if anchor > limit:
-                drawn = limit * limited_supply(vehicle, state.scratch.speed[k], supply) / voltage
+                drawn = limit * limited_supply(vehicle, rows.speed[k], supply) / voltage
                 state.motor_current[k] = drawn
                 current += drawn
                 slope -= drawn / voltage
                 continue
-            a = (vehicle.dc_beta * supply - vehicle.dc_flux * state.scratch.speed[k]) * half
+            a = (vehicle.dc_beta * supply - vehicle.dc_flux * rows.speed[k]) * half
             # d/dU of a + sqrt(a^2 + U alpha/R), with the root equal to anchor - a.
             rise = vehicle.dc_beta * half + (a * vehicle.dc_beta + vehicle.dc_alpha) * half / max(
                 anchor - a, 1e-9
@@ -319,12 +316,13 @@ def _dc_current_and_slope(
 
 
 @compiled
-def _shaft_powers(vehicle: Vehicle, state: State, voltage: float, share: float, limit: float) -> None:
-    """Shaft powers of first-order motors into ``scratch``; without branches, for vector instructions.
+def _shaft_powers(
+    vehicle: Vehicle, state: State, rows: Scratch, voltage: float, share: float, limit: float
+) -> None:
+    """Shaft powers of first-order motors into ``rows``; without branches, for vector instructions.
 
     share: current over shaft power, 1/V.
     """
-    rows = state.scratch
     ratio = voltage * (1.0 / vehicle.battery_nominal_voltage)
     rise_rate, fall_rate = rows.rise_rate, rows.fall_rate
     for k in range(vehicle.rotor_count):
@@ -341,7 +339,9 @@ def _shaft_powers(vehicle: Vehicle, state: State, voltage: float, share: float, 
 
 
 @compiled
-def current_and_slope(vehicle: Vehicle, state: State, armed: int, voltage: float) -> tuple[float, float]:
+def current_and_slope(
+    vehicle: Vehicle, state: State, rows: Scratch, armed: int, voltage: float
+) -> tuple[float, float]:
     """Return the current in A of avionics and motors at a battery voltage, and its derivative in A/V.
 
     ``motor_current`` of the state becomes each motor's.  First-order motors: shaft power, from the
@@ -350,22 +350,21 @@ def current_and_slope(vehicle: Vehicle, state: State, armed: int, voltage: float
     between battery and motor.  Speed controllers limit both.
 
     Args:
-        state: STATE record; commands, rotor speeds and torques in its scratch, see ``read_commands``.
+        state: STATE record; commands, rotor speeds and torques in ``rows``, see ``read_commands``.
         armed: 0 or 1.
         voltage: V at the terminals, > 0.
     """
     current = vehicle.battery_idle_current
     limit = vehicle.esc_current_limit if vehicle.esc_current_limit > 0.0 else math.inf
     if vehicle.motor_kind == MOTOR_DC:
-        return _dc_current_and_slope(vehicle, state, voltage, limit)
+        return _dc_current_and_slope(vehicle, state, rows, voltage, limit)
     if armed == 0:
         for k in range(vehicle.rotor_count):
             state.motor_current[k] = 0.0
         return current, 0.0
     per_volt = 1.0 / voltage
     share = (1.0 / vehicle.motor_efficiency) * per_volt
-    _shaft_powers(vehicle, state, voltage, share, limit)
-    rows = state.scratch
+    _shaft_powers(vehicle, state, rows, voltage, share, limit)
     power = 0.0
     grip = 0.0
     for k in range(vehicle.rotor_count):

@@ -18,7 +18,7 @@ from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.contact import place_of, rotated, velocity_of
-from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE, VEHICLE, State, Vehicle
+from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE, VEHICLE, State, Surfaces, Vehicle
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import SHAPE, Environment, SceneRecord
 
@@ -469,7 +469,6 @@ def _write_forces(hulls: Records, states: Records) -> None:
             s.neighbour_moment[k] = h.moment[k] * UNIT
             s.neighbour_air[k] = h.wake[k] * UNIT
             for r in range(h.sphere_count - 1):
-                s.rotor_wake[r, k] = (h.rotor_wake[r, k] - h.wake[k]) * UNIT
                 if h.rotor_wake[r, k] != h.wake[k]:
                     s.uneven_wake = 1
 
@@ -490,8 +489,8 @@ def interact(
 
     Args:
         vehicles: (n,) VEHICLE.
-        states: (n,) STATE; ``neighbour_force``, ``neighbour_moment``, ``neighbour_air``, ``rotor_wake`` and
-            ``uneven_wake`` are written.
+        states: (n,) STATE; ``neighbour_force``, ``neighbour_moment``, ``neighbour_air`` and ``uneven_wake``
+            are written.
         time: us at the start of the step.
         seconds: s, length of the step.
     """
@@ -527,8 +526,20 @@ def interact(
 
 
 @compiled
+def uneven_wake(hull: Hull, k: int, axis: int) -> float:
+    """Return the air in m/s NED of others' wakes at a rotor beyond their mean, ``neighbour_air``."""
+    return (hull.rotor_wake[k, axis] - hull.wake[axis]) * UNIT
+
+
+@compiled
 def note_contacts(
-    arrays: ProximityArrays, i: int, vehicle: Vehicle, state: State, scene: SceneRecord, time: int
+    arrays: ProximityArrays,
+    i: int,
+    vehicle: Vehicle,
+    state: State,
+    surfaces: Surfaces,
+    scene: SceneRecord,
+    time: int,
 ) -> None:
     """List what a vehicle hit in a step, and stop the rotors that broke.
 
@@ -544,26 +555,26 @@ def note_contacts(
         return
     proximity = arrays.proximity[0]
     for k in range(vehicle.rotor_count):
-        if state.rotor_hit[k] > proximity.breaking_speed:
+        if surfaces.rotor_hit[k] > proximity.breaking_speed:
             state.rotor_health[k], state.rotor_broken[k] = 0.0, 1
-        state.rotor_hit[k] = 0.0
-    thing = array_at(scene.shapes, scene.shape_count, SHAPE)[state.hit_shape].object
-    again = state.hit_object == thing + 1 and time - state.hit_time < APART
-    state.hit_object, state.hit_time = thing + 1, time
+        surfaces.rotor_hit[k] = 0.0
+    thing = array_at(scene.shapes, scene.shape_count, SHAPE)[surfaces.hit_shape].object
+    again = surfaces.hit_object == thing + 1 and time - surfaces.hit_time < APART
+    surfaces.hit_object, surfaces.hit_time = thing + 1, time
     if not again:
-        state.hit_row = proximity.contact_count
+        surfaces.hit_row = proximity.contact_count
         proximity.contact_count += 1
-    if state.hit_row >= arrays.contacts.shape[0]:
+    if surfaces.hit_row >= arrays.contacts.shape[0]:
         return
-    row = arrays.contacts[state.hit_row]
+    row = arrays.contacts[surfaces.hit_row]
     if again and row.speed >= state.hit_speed:
         return
     if not again:
         row.time, row.vehicle, row.object = time, i, thing
-    part = state.hit_part - vehicle.contact_count
-    row.part = part + 1 if part >= 0 else -1 - state.hit_part
+    part = surfaces.hit_part - vehicle.contact_count
+    row.part = part + 1 if part >= 0 else -1 - surfaces.hit_part
     if part == vehicle.rotor_count:
         row.part = 0
     row.speed = state.hit_speed
     for k in range(3):
-        row.position[k] = state.hit_position[k]
+        row.position[k] = surfaces.hit_position[k]

@@ -6,14 +6,11 @@ world's origin, body FRD about the centre of gravity; SI units, radians.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Annotated, NamedTuple
 
 from sitl_bridge.base.arrays import Floats, Ints, Words
 from sitl_bridge.base.kernels.record import Record
-from sitl_bridge.core.world.ray_casting import SCRATCH as RAY_SCRATCH
+from sitl_bridge.core.world.ray_casting import Rays
 
 MAX_ROTORS = 12
 MAX_CONTACT_POINTS = 24
@@ -21,7 +18,7 @@ TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 32
 OCV_POINTS = 11
 MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
-"""Points that touch the shapes of a scene: a vehicle's contact points, its rotors' discs and its body."""
+"""What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
 MAX_NEAR = 64
 """Shapes of a scene near a vehicle at once."""
 LAW_PARAMETERS = 256
@@ -52,15 +49,10 @@ class PropellerTableRecord(Record):
 PROPELLER_TABLE = PropellerTableRecord.dtype
 
 
-class Vehicle(Record):
+class Vehicle(Record, lines=True):
     """Parameters of a vehicle: its mass, rotors, motors, body, feet and battery."""
 
-    mass: float  # kg, total mass
-    inertia: Annotated[Floats, 3, 3]  # kg m^2 about the centre of gravity, body axes
-    inertia_inverse: Annotated[Floats, 3, 3]
     # --- rotors: thrust T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss), v = axial inflow
-    rotor_count: int
-    rotor_law: int  # number of the rotor law
     rotor_position: Annotated[Floats, MAX_ROTORS, 3]  # m, hub
     rotor_axis: Annotated[Floats, MAX_ROTORS, 3]  # unit vector of positive thrust; (0, 0, -1) is up
     rotor_direction: Annotated[Floats, MAX_ROTORS]  # +1 counter-clockwise seen from above, -1 clockwise
@@ -78,13 +70,19 @@ class Vehicle(Record):
     rolling_moment: Annotated[Floats, MAX_ROTORS]  # kg m, mu in M = -w mu v_perp; signed by the rotation
     rotor_density: Annotated[Floats, MAX_ROTORS]  # kg/m^3, reference density of the coefficients
     blade_area: Annotated[Floats, MAX_ROTORS]  # m^2, of all blades, for the drag of a rotor that stands
-    reverse_loss: Annotated[Floats, 2]  # 1, of thrust and of torque in reverse rotation; 0: a mirror image
     # --- blades and induced flow; unused by the other laws
     blade_slope: Annotated[Floats, MAX_ROTORS]  # m/rad, lift slope times number and mean chord of the blades
     drag_share: Annotated[Floats, MAX_ROTORS]  # 1: in-plane force by the blades; 0: by rotor_drag alone
     roll_share: Annotated[Floats, MAX_ROTORS]  # 1: hub moment by the blades; 0: by rolling_moment alone
-    uneven_inflow: int  # 1: hub pitching moment by the uneven inflow of forward flight
     table: Annotated[Ints, MAX_ROTORS]  # address of a PROPELLER_TABLE in this process; 0 for none
+    reverse_loss: Annotated[Floats, 2]  # 1, of thrust and of torque in reverse rotation; 0: a mirror image
+    uneven_inflow: int  # 1: hub pitching moment by the uneven inflow of forward flight
+    # --- body
+    mass: float  # kg, total mass
+    inertia: Annotated[Floats, 3, 3]  # kg m^2 about the centre of gravity, body axes
+    inertia_inverse: Annotated[Floats, 3, 3]
+    rotor_count: int
+    rotor_law: int  # number of the rotor law
     # --- motors
     motor_kind: int
     motor_reversible: int
@@ -148,7 +146,10 @@ PerRotor = Annotated[Floats, MAX_ROTORS]
 
 
 class Scratch(Record):
-    """Working values of a step, undefined between steps."""
+    """Working values of a step, on the stack of ``step_vehicle``, so that it begins and ends with a step.
+
+    Nothing of it is defined before a step writes it.
+    """
 
     # --- of the rotors, one value each, so that the loops over them compile to vector instructions
     # motion and loads
@@ -156,29 +157,12 @@ class Scratch(Record):
     acceleration: PerRotor
     thrust: PerRotor
     torque: PerRotor
-    # parameters
-    x: PerRotor
-    y: PerRotor
-    z: PerRotor
-    axis_x: PerRotor
-    axis_y: PerRotor
-    axis_z: PerRotor
-    direction: PerRotor
-    inertia: PerRotor
-    c2: PerRotor
-    c1: PerRotor
-    b1: PerRotor
-    b2: PerRotor
-    loss_rate: PerRotor
-    k_m: PerRotor
-    g1: PerRotor
-    q0: PerRotor
-    density_rate: PerRotor
+    # of the model and the air of the step
+    loss_rate: PerRotor  # s/m, inverse inflow_loss_speed
+    density_rate: PerRotor  # m^3/kg, inverse rotor_density
     health: PerRotor
     drag: PerRotor
     roll: PerRotor
-    radius: PerRotor
-    blade_slope: PerRotor
     drag_share: PerRotor
     roll_share: PerRotor
     plate: PerRotor  # N s^2/m^2, drag of the blades of a rotor that stands
@@ -237,8 +221,6 @@ class Scratch(Record):
     rolling: float  # not 0: blades give a hub moment
     rise_rate: float  # 1/s, inverse time constant of motors that gain speed
     fall_rate: float  # 1/s, of those that lose speed
-    reverse_thrust_loss: float  # reverse_loss of the VEHICLE
-    reverse_torque_loss: float
     flow_implicit: float  # 1, how far the induced flow is advanced implicitly
     armed: int
     rings: int  # 1: a rotor descends fast enough for a vortex ring
@@ -249,8 +231,7 @@ class Scratch(Record):
     earth_down: float
     # --- of the integration, and of rays
     work: Annotated[Floats, 3, 13]
-    ray_work: Annotated[Floats, 4, 3]
-    ray_stack: Annotated[Ints, RAY_SCRATCH]
+    rays: Rays
 
 
 SCRATCH = Scratch.dtype
@@ -292,31 +273,37 @@ class Load(NamedTuple):
     mz: float
 
 
-CACHE_LINE = 64
-"""bytes."""
+class State(Record, lines=True):
+    """State of a vehicle: what of it lasts from step to step, and the results of a step.
 
+    The rotors' columns are first, as in ``Vehicle``.
+    """
 
-class _MemoryRecord(Record):
-    """Values of a vehicle that last from step to step."""
-
-    # --- the motion, battery and motors
-    position: Annotated[Floats, 3]  # m NED, centre of gravity
-    velocity: Annotated[Floats, 3]  # m/s NED over ground
-    attitude: Annotated[Floats, 4]  # quaternion w, x, y, z, body to NED
-    angular_velocity: Annotated[Floats, 3]  # rad/s body
+    # --- the rotors and their motors
     rotor_speed: PerRotor  # rad/s, >= 0 unless reversible
     rotor_torque: PerRotor  # N m, aerodynamic and bearing torque against the spin
-    battery_charge: float  # A s, remaining
-    battery_voltage: float  # V at the terminals
-    battery_current: float  # A
-    battery_slow_voltage: float  # V across the RC pair
-    # --- of some vehicles: induced flow, health, vibration, heat
+    # of some vehicles: induced flow, health, vibration, heat
     induced_velocity: PerRotor  # m/s through the discs, against forward rotation's thrust
     ring_phase: PerRotor  # rad, of the shedding of vortex rings; turned on while there are some
     rotor_health: PerRotor  # remaining share of thrust and torque; 0: the motor has no power
     rotor_broken: Annotated[Ints, MAX_ROTORS]  # 1: the blades of a rotor without health are gone
+    damage_imbalance: PerRotor  # kg m, of a damaged propeller
     rotor_phase: PerRotor  # rad, turned on while rotors vibrate
     esc_rise: PerRotor  # K of each speed controller above the air
+    # results of the step
+    rotor_thrust: PerRotor  # N
+    motor_current: PerRotor  # A that each speed controller takes from the battery
+    # written by each step before it is read
+    motor_drive: PerRotor  # commanded rad/s (first order) or V (DC; 0 = braked)
+    # --- the motion and the battery
+    position: Annotated[Floats, 3]  # m NED, centre of gravity
+    velocity: Annotated[Floats, 3]  # m/s NED over ground
+    attitude: Annotated[Floats, 4]  # quaternion w, x, y, z, body to NED
+    angular_velocity: Annotated[Floats, 3]  # rad/s body
+    battery_charge: float  # A s, remaining
+    battery_voltage: float  # V at the terminals
+    battery_current: float  # A
+    battery_slow_voltage: float  # V across the RC pair
     # --- on the ground: contact, and standing still
     in_contact: int  # number of contact points below the ground
     contact_touching: Annotated[Ints, MAX_CONTACT_POINTS]  # 1 while the point is below the ground
@@ -329,16 +316,12 @@ class _MemoryRecord(Record):
     # --- results of the step, valid at its end; those of a step at rest are the last ones before
     specific_force: Annotated[Floats, 3]  # m/s^2 body, reading of an ideal accelerometer at the CoG
     angular_acceleration: Annotated[Floats, 3]  # rad/s^2 body
-    rotor_thrust: PerRotor  # N
-    motor_current: PerRotor  # A that each speed controller takes from the battery
     # --- written by each step before they are read
     wind: Annotated[Floats, 3]  # m/s NED at the vehicle
-    motor_drive: PerRotor  # commanded rad/s (first order) or V (DC; 0 = braked)
     uneven_air: int  # 1: rotors are in other air than the vehicle's wind
     rotor_air: Annotated[Floats, MAX_ROTORS, 3]  # m/s NED, of the air at each rotor beyond the wind
     air_turn: Annotated[Floats, 3]  # rad/s NED, rotation of the air around the vehicle
     # --- inputs that may change between steps, with rotor_health
-    damage_imbalance: PerRotor  # kg m, of a damaged propeller
     vibrating: int  # 1: rotors vibrate, by the airframe or for damage
     external_force: Annotated[Floats, 3]  # N NED at the centre of gravity
     external_moment: Annotated[Floats, 3]  # N m body
@@ -346,37 +329,16 @@ class _MemoryRecord(Record):
     neighbour_force: Annotated[Floats, 3]  # N NED at the centre of gravity
     neighbour_moment: Annotated[Floats, 3]  # N m body
     neighbour_air: Annotated[Floats, 3]  # m/s NED, mean of their wakes; part of ``wind``
-    uneven_wake: int  # 1: rotors are in other wakes than the mean
-    rotor_wake: Annotated[Floats, MAX_ROTORS, 3]  # m/s NED, of the wakes at each rotor beyond their mean
+    uneven_wake: int  # 1: rotors are in other wakes than the mean, see HULL
     # --- over the whole flight
     vortex_ring_time: float  # s with a rotor in its vortex ring state so far
     impact_speed: float  # m/s, largest closing speed at a new contact so far
-    # --- the scene around it, written by scene_contact.py
+    # --- the scene around it, written by scene_contact.py; SURFACES has the rest
     groundless: int  # 1: the plane down = 0 is no ground
     floor: float  # m, down of the surface below, for the ground effect; inf: none in reach
-    clearance: float  # m it may move from clearance_position before a shape at rest comes near
-    clearance_position: Annotated[Floats, 3]  # m NED
     near_count: int  # shapes that it may touch in this step
-    near_shape: Annotated[Ints, MAX_NEAR]
-    near_elapsed: float  # s since the moving shapes were put in their places
-    # Of each feeler, the tangent plane of the surface nearest to it, valid for a part of a step.
-    surface_known: Annotated[Ints, MAX_FEELERS]
-    surface_touching: Annotated[Ints, MAX_FEELERS]
-    surface_shape: Annotated[Ints, MAX_FEELERS]  # index in the scene
-    surface_point: Annotated[Floats, MAX_FEELERS, 3]  # m NED, in the middle of the part
-    surface_normal: Annotated[Floats, MAX_FEELERS, 3]  # NED, outward
-    surface_velocity: Annotated[Floats, MAX_FEELERS, 3]  # m/s NED
-    surface_friction: Annotated[Floats, MAX_FEELERS]  # 1, coefficient with this vehicle
-    surface_anchor: Annotated[Floats, MAX_FEELERS, 3]  # m NED, where its friction spring holds on
-    feeler: Annotated[Floats, MAX_FEELERS, 3]  # m body, its point nearest to the surface
     hit_speed: float  # m/s closing speed of the step's fastest new contact; negative: there was none
-    hit_part: int  # the feeler
-    hit_shape: int
-    hit_position: Annotated[Floats, 3]  # m NED
-    rotor_hit: PerRotor  # m/s, of each rotor's new contacts in the step
-    hit_time: int  # us, of the last contact in the list of contacts
-    hit_object: int  # one more than the object's number; 0: none yet
-    hit_row: int
+    # --- kept values
     motor_decay: Annotated[Floats, 5]  # s, s, s, 1, 1: kept values of _motor_decay in integration.py
     # --- turbulent air of the rotors, see vibration.py
     buffet: Annotated[Floats, 6]  # N and N m body, of the rotors' turbulent air over the step
@@ -386,29 +348,35 @@ class _MemoryRecord(Record):
     buffet_random: Annotated[Words, 4]  # state of its stream; zeros: there is none
 
 
-def _fill(fields: list[tuple[Any, ...]], name: str) -> list[tuple[Any, ...]]:
-    """Fields with one more, where it takes that to end with a cache line."""
-    missing = -np.dtype(fields, align=True).itemsize % CACHE_LINE // 8
-    return fields + [(name, "i8", missing)] * (missing > 0)
+STATE = State.dtype
 
 
-class State(_MemoryRecord):
-    """State of a vehicle; a whole number of cache lines.
+class Surfaces(Record):
+    """A vehicle's knowledge of the shapes of a scene around it; nothing of it is used without shapes."""
 
-    In an array from ``zero_states`` the scratch begins with one, and no four values of a rotor's field cross
-    one.
-    """
+    clearance: float  # m it may move from clearance_position before a shape at rest comes near
+    clearance_position: Annotated[Floats, 3]  # m NED
+    near_shape: Annotated[Ints, MAX_NEAR]  # the first near_count of STATE
+    near_elapsed: float  # s since the moving shapes were put in their places
+    # Of each feeler, the tangent plane of the surface nearest to it, valid for a part of a step.
+    known: Annotated[Ints, MAX_FEELERS]
+    touching: Annotated[Ints, MAX_FEELERS]
+    shape: Annotated[Ints, MAX_FEELERS]  # index in the scene
+    point: Annotated[Floats, MAX_FEELERS, 3]  # m NED, in the middle of the part
+    normal: Annotated[Floats, MAX_FEELERS, 3]  # NED, outward
+    velocity: Annotated[Floats, MAX_FEELERS, 3]  # m/s NED
+    friction: Annotated[Floats, MAX_FEELERS]  # 1, coefficient with this vehicle
+    anchor: Annotated[Floats, MAX_FEELERS, 3]  # m NED, where its friction spring holds on
+    feeler: Annotated[Floats, MAX_FEELERS, 3]  # m body, its point nearest to the surface
+    # --- of the fastest new contact of the step, whose speed is hit_speed of STATE
+    hit_part: int  # the feeler
+    hit_shape: int
+    hit_position: Annotated[Floats, 3]  # m NED
+    rotor_hit: PerRotor  # m/s, of each rotor's new contacts in the step
+    # --- of the last contact in the list of contacts
+    hit_time: int  # us
+    hit_object: int  # one more than the object's number; 0: none yet
+    hit_row: int
 
-    scratch: Scratch
 
-
-STATE = State.dtype = np.dtype(
-    _fill([*_fill(_MemoryRecord.fields, "unused"), ("scratch", SCRATCH)], "end"), align=True
-)
-
-
-def zero_states(count: int) -> NDArray[np.void]:
-    """(count,) STATE of zeros that begins with a cache line, which saves a twentieth of a step's time."""
-    memory = np.zeros(count * STATE.itemsize + CACHE_LINE, np.uint8)
-    first = -memory.ctypes.data % CACHE_LINE
-    return memory[first : first + count * STATE.itemsize].view(STATE)
+SURFACES = Surfaces.dtype

@@ -32,6 +32,7 @@ from sitl_bridge.core.dynamics.records import (
     TABLE_LAW,
     TABLE_SPEEDS,
     PropellerTableRecord,
+    Scratch,
     State,
     Vehicle,
 )
@@ -622,57 +623,20 @@ def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[Fiel
 
 
 @compiled
-def lay_out_rotors(vehicle: Vehicle, state: State) -> None:
-    """Lay out what the airframe alone decides: the rotors' places and coefficients.
+def prepare_rotors(vehicle: Vehicle, state: State, rows: Scratch, density: float) -> None:
+    """Write what stays the same for a step: the rotors' health, the air, and what belongs to induced flow.
 
     Args:
-        state: STATE record; the rows of its ``scratch`` are written.
+        rows: written.
+        density: kg/m^3 of the air over the step.
     """
-    rows = state.scratch
     n = vehicle.rotor_count
     # Apart from the loop below, which compiles to vector instructions.
     reach = 0.0
     for k in range(n):
         far = GROUND_EFFECT_REACH * vehicle.rotor_radius[k] * (1.0 if vehicle.rotor_spacing <= 0.0 else 4.0)
         reach = max(reach, far - vehicle.rotor_position[k, 2])
-        rows.x[k] = vehicle.rotor_position[k, 0]
-        rows.y[k] = vehicle.rotor_position[k, 1]
-        rows.z[k] = vehicle.rotor_position[k, 2]
-        rows.axis_x[k] = vehicle.rotor_axis[k, 0]
-        rows.axis_y[k] = vehicle.rotor_axis[k, 1]
-        rows.axis_z[k] = vehicle.rotor_axis[k, 2]
     rows.ground_reach = reach
-    rows.reverse_thrust_loss, rows.reverse_torque_loss = vehicle.reverse_loss[0], vehicle.reverse_loss[1]
-    for k in range(n):
-        rows.direction[k] = vehicle.rotor_direction[k]
-        rows.inertia[k] = vehicle.rotor_inertia[k]
-        rows.c2[k] = vehicle.thrust_c2[k]
-        rows.c1[k] = vehicle.thrust_c1[k]
-        rows.k_m[k] = vehicle.torque_thrust_ratio[k]
-        rows.g1[k] = vehicle.torque_g1[k]
-        rows.q0[k] = vehicle.torque_constant[k]
-        rows.density_rate[k] = 1.0 / vehicle.rotor_density[k]
-        rows.radius[k] = vehicle.rotor_radius[k]
-    if vehicle.rotor_law == INDUCED_LAW:
-        for k in range(n):
-            rows.blade_slope[k] = vehicle.blade_slope[k]
-        return
-    for k in range(n):
-        rows.b1[k] = vehicle.thrust_b1[k]
-        rows.b2[k] = vehicle.thrust_b2[k]
-        rows.loss_rate[k] = 1.0 / vehicle.inflow_loss_speed[k]
-
-
-@compiled
-def prepare_rotors(vehicle: Vehicle, state: State, density: float) -> None:
-    """Lay out what stays the same for a step but for ``lay_out_rotors``: health, air and induced flow.
-
-    Args:
-        state: STATE record; the rows of its ``scratch`` are written.
-        density: kg/m^3 of the air over the step.
-    """
-    rows = state.scratch
-    n = vehicle.rotor_count
     for k in range(n):
         health = state.rotor_health[k]
         health = health if health > 0.0 else 1.0 - state.rotor_broken[k]
@@ -680,7 +644,10 @@ def prepare_rotors(vehicle: Vehicle, state: State, density: float) -> None:
         rows.drag[k] = vehicle.rotor_drag[k] * health
         rows.roll[k] = vehicle.rolling_moment[k] * health
         rows.plate[k] = 0.5 * density * PLATE_DRAG * vehicle.blade_area[k] * health
+        rows.density_rate[k] = 1.0 / vehicle.rotor_density[k]
     if vehicle.rotor_law != INDUCED_LAW:
+        for k in range(n):
+            rows.loss_rate[k] = 1.0 / vehicle.inflow_loss_speed[k]
         return
     for k in range(n):
         health = rows.health[k]
@@ -691,4 +658,4 @@ def prepare_rotors(vehicle: Vehicle, state: State, density: float) -> None:
     for k in range(n):
         rolling += rows.roll_share[k]
     rows.rolling = rolling
-    prepare_flow(state, n, density)
+    prepare_flow(vehicle, rows, density)

@@ -19,7 +19,7 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.dynamics.contact import place_of, rotated, velocity_of
-from sitl_bridge.core.dynamics.records import MAX_NEAR, State, Vehicle
+from sitl_bridge.core.dynamics.records import MAX_NEAR, Scratch, State, Surfaces, Vehicle
 from sitl_bridge.core.world.nearest_surface import box_distance_square, distance_to_shape, shapes_within
 from sitl_bridge.core.world.ray_casting import cast_ray
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, SHAPE, VOXELS, SceneRecord
@@ -36,12 +36,6 @@ that it stays clear of what the vehicle stands on."""
 FLOOR_SLOPE = 0.7
 """Upward part of a normal from which on a surface counts as ground: the contact of a foot is a landing."""
 _TINY = 1e-9
-MEMORY = (
-    "groundless", "floor", "clearance", "clearance_position", "near_count", "near_shape", "surface_known",
-    "surface_touching", "surface_shape", "surface_point", "surface_normal", "surface_velocity",
-    "surface_friction", "surface_anchor", "feeler",
-)  # fmt: skip
-"""Fields of a STATE that belong to the place where a vehicle is."""
 
 
 @compiled
@@ -65,38 +59,42 @@ def body_radius(vehicle: Vehicle) -> float:
 
 
 @compiled
-def _search(state: State, scene: SceneRecord, reach: float, way: float) -> None:
+def _search(
+    state: State, rows: Scratch, surfaces: Surfaces, scene: SceneRecord, reach: float, way: float
+) -> None:
     """List the shapes at rest that are nearer than ``reach`` + ``way``, and note how far away the rest is."""
     x, y, z = state.position[0], state.position[1], state.position[2]
-    near, stack = reach + way, state.scratch.ray_stack[:]
+    near, stack = reach + way, rows.rays.stack[:]
     limit = near + LOOK
-    found = shapes_within(scene, x, y, z, limit, state.near_shape, stack)
+    found = shapes_within(scene, x, y, z, limit, surfaces.near_shape, stack)
     if found > MAX_NEAR:
         limit = near
-        found = min(shapes_within(scene, x, y, z, limit, state.near_shape, stack), MAX_NEAR)
+        found = min(shapes_within(scene, x, y, z, limit, surfaces.near_shape, stack), MAX_NEAR)
     shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
     least = limit
     for i in range(found):
-        k = state.near_shape[i]
+        k = surfaces.near_shape[i]
         within = limit
         if shapes[k].kind == HEIGHT_MAP or shapes[k].kind == VOXELS:
             within = min(limit, near + GRID_LOOK * shapes[k].spacing)
         distance, _, _, _ = distance_to_shape(shapes[k], x, y, z, within, stack)
         least = min(least, within, distance)
         if distance < near:
-            state.near_shape[state.near_count] = k
+            surfaces.near_shape[state.near_count] = k
             state.near_count += 1
-    state.clearance = least - reach
+    surfaces.clearance = least - reach
     for i in range(3):
-        state.clearance_position[i] = state.position[i]
+        surfaces.clearance_position[i] = state.position[i]
 
 
 @compiled
-def look_around(vehicle: Vehicle, state: State, scene: SceneRecord, seconds: float) -> None:
+def look_around(
+    vehicle: Vehicle, state: State, rows: Scratch, surfaces: Surfaces, scene: SceneRecord, seconds: float
+) -> None:
     """List the shapes that a vehicle may touch within a step, and find the floor below its rotors.
 
     Args:
-        state: STATE record at the step's start; ``scratch`` as ``prepare_rotors`` leaves it.
+        state: STATE record at the step's start; ``rows`` are as ``prepare_rotors`` leaves them.
         scene: SCENE, its moving shapes in their places.
         seconds: s, length of the step.
     """
@@ -105,36 +103,42 @@ def look_around(vehicle: Vehicle, state: State, scene: SceneRecord, seconds: flo
     state.hit_speed = -1.0
     near_before = state.near_count
     state.near_count = 0
-    state.near_elapsed = 0.0
+    surfaces.near_elapsed = 0.0
     if scene.shape_count > 0:
-        _look_at_shapes(vehicle, state, scene, seconds, near_before)
+        _look_at_shapes(vehicle, state, rows, surfaces, scene, seconds, near_before)
 
 
 @on_demand
 def _look_at_shapes(
-    vehicle: Vehicle, state: State, scene: SceneRecord, seconds: float, near_before: int
+    vehicle: Vehicle,
+    state: State,
+    rows: Scratch,
+    surfaces: Surfaces,
+    scene: SceneRecord,
+    seconds: float,
+    near_before: int,
 ) -> None:
     """``look_around`` in a scene with shapes, of which ``near_before`` were near in the step before."""
     v = state.velocity
     way = math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) * seconds + MARGIN
     square = 0.0
     for i in range(3):
-        square += (state.position[i] - state.clearance_position[i]) ** 2
-    left = state.clearance - math.sqrt(square)
+        square += (state.position[i] - surfaces.clearance_position[i]) ** 2
+    left = surfaces.clearance - math.sqrt(square)
     reach = vehicle_reach(vehicle)
     if vehicle.contact_count > 0:
         if left <= way:
-            _search(state, scene, reach, way)
-            left = state.clearance
-        _add_moving(state, scene, reach + way, seconds)
+            _search(state, rows, surfaces, scene, reach, way)
+            left = surfaces.clearance
+        _add_moving(state, surfaces, scene, reach + way, seconds)
     if state.near_count == 0 and near_before > 0:
         for k in range(vehicle.contact_count + vehicle.rotor_count + 1):
-            _forget(state, k)
-    _find_floor(vehicle, state, scene, left + reach)
+            _forget(surfaces, k)
+    _find_floor(vehicle, state, rows, scene, left + reach)
 
 
 @compiled
-def _add_moving(state: State, scene: SceneRecord, near: float, seconds: float) -> None:
+def _add_moving(state: State, surfaces: Surfaces, scene: SceneRecord, near: float, seconds: float) -> None:
     """Add the moving shapes that may come near within a step to the list."""
     if scene.moving_first == scene.shape_count:
         return
@@ -144,42 +148,48 @@ def _add_moving(state: State, scene: SceneRecord, near: float, seconds: float) -
         limit = near + math.sqrt(u[0] * u[0] + u[1] * u[1] + u[2] * u[2]) * seconds
         square = box_distance_square(shapes[k], state.position[0], state.position[1], state.position[2])
         if square < limit * limit and state.near_count < MAX_NEAR:
-            state.near_shape[state.near_count] = k
+            surfaces.near_shape[state.near_count] = k
             state.near_count += 1
 
 
 @compiled
-def _find_floor(vehicle: Vehicle, state: State, scene: SceneRecord, free: float) -> None:
+def _find_floor(vehicle: Vehicle, state: State, rows: Scratch, scene: SceneRecord, free: float) -> None:
     """Find the surface straight below the centre of gravity, where rotors could feel it.
 
     Args:
         state: STATE record; ``floor`` is written.
         free: m around the centre of gravity in which there is no shape at rest.
     """
-    reach = state.scratch.ground_reach
+    reach = rows.ground_reach
     if vehicle.ground_effect <= 0.0 or (free > reach and scene.moving_first == scene.shape_count):
         return
-    # The rows of ``work`` are free before the integration.
-    down = state.scratch.work[0]
+    down = rows.rays.direction[:]
     down[0], down[1], down[2] = 0.0, 0.0, 1.0
     distance, _, _, _, _ = cast_ray(
-        scene, state.position[:], down, reach, state.scratch.ray_work[:], state.scratch.ray_stack[:]
+        scene, state.position[:], down, reach, rows.rays.local[:], rows.rays.stack[:]
     )
     state.floor = state.position[2] + distance
 
 
 @compiled
 def _nearest(
-    state: State, scene: SceneRecord, x: float, y: float, z: float, limit: float
+    state: State,
+    rows: Scratch,
+    surfaces: Surfaces,
+    scene: SceneRecord,
+    x: float,
+    y: float,
+    z: float,
+    limit: float,
 ) -> tuple[float, float, float, float, int]:
     """Signed distance, normal and index of the shape nearest to a point, of those that are near."""
     shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
     best, n, e, d, found = math.inf, 0.0, 0.0, 0.0, -1
     for i in range(state.near_count):
-        k = state.near_shape[i]
-        u, t = shapes[k].velocity, state.near_elapsed
+        k = surfaces.near_shape[i]
+        u, t = shapes[k].velocity, surfaces.near_elapsed
         distance, a, b, c = distance_to_shape(
-            shapes[k], x - u[0] * t, y - u[1] * t, z - u[2] * t, limit, state.scratch.ray_stack[:]
+            shapes[k], x - u[0] * t, y - u[1] * t, z - u[2] * t, limit, rows.rays.stack[:]
         )
         if distance < best:
             best, n, e, d, found = distance, a, b, c, k
@@ -188,25 +198,34 @@ def _nearest(
 
 @compiled
 def _plane_at(
-    state: State, scene: SceneRecord, feeler: int, x: float, y: float, z: float, limit: float, plane: Floats
+    state: State,
+    rows: Scratch,
+    surfaces: Surfaces,
+    scene: SceneRecord,
+    feeler: int,
+    x: float,
+    y: float,
+    z: float,
+    limit: float,
+    plane: Floats,
 ) -> float:
     """Find the plane that a point can touch; returns how deep it is behind it, -inf where there is none.
 
     Args:
-        state: STATE record, with the feeler's last plane.
+        surfaces: SURFACES record, with the feeler's last plane.
         feeler: whose point it is.
         x, y, z: m NED, where the point is.
         limit: m, within which surfaces are looked for.
         plane: (7,) written: point, normal, index of the shape.
     """
-    known = state.surface_known[feeler] != 0
-    old, c = state.surface_normal[feeler], state.surface_point[feeler]
+    known = surfaces.known[feeler] != 0
+    old, c = surfaces.normal[feeler], surfaces.point[feeler]
     qx, qy, qz = x, y, z
     if known:
         behind = (c[0] - x) * old[0] + (c[1] - y) * old[1] + (c[2] - z) * old[2]
         if behind > 0.0:
             qx, qy, qz = x + behind * old[0], y + behind * old[1], z + behind * old[2]
-    distance, n, e, d, found = _nearest(state, scene, qx, qy, qz, limit)
+    distance, n, e, d, found = _nearest(state, rows, surfaces, scene, qx, qy, qz, limit)
     if found < 0 or distance == math.inf:
         return -math.inf
     plane[0], plane[1], plane[2] = qx - distance * n, qy - distance * e, qz - distance * d
@@ -220,29 +239,37 @@ def _plane_at(
 
 @compiled
 def _set_plane(
-    vehicle: Vehicle, state: State, scene: SceneRecord, feeler: int, plane: Floats, middle: float
+    vehicle: Vehicle, surfaces: Surfaces, scene: SceneRecord, feeler: int, plane: Floats, middle: float
 ) -> None:
     """Give a feeler its plane, where it will be after ``middle`` seconds."""
     found = int(plane[6])
     shape = array_at(scene.shapes, scene.shape_count, SHAPE)[found]
-    state.surface_known[feeler] = 1
-    state.surface_shape[feeler] = found
-    state.surface_friction[feeler] = vehicle.contact_friction * shape.friction
+    surfaces.known[feeler] = 1
+    surfaces.shape[feeler] = found
+    surfaces.friction[feeler] = vehicle.contact_friction * shape.friction
     for i in range(3):
-        state.surface_velocity[feeler, i] = shape.velocity[i]
-        state.surface_point[feeler, i] = plane[i] + middle * shape.velocity[i]
-        state.surface_normal[feeler, i] = plane[3 + i]
+        surfaces.velocity[feeler, i] = shape.velocity[i]
+        surfaces.point[feeler, i] = plane[i] + middle * shape.velocity[i]
+        surfaces.normal[feeler, i] = plane[3 + i]
 
 
 @compiled
-def _forget(state: State, feeler: int) -> None:
-    state.surface_known[feeler] = 0
-    state.surface_touching[feeler] = 0
+def _forget(surfaces: Surfaces, feeler: int) -> None:
+    surfaces.known[feeler] = 0
+    surfaces.touching[feeler] = 0
 
 
 @compiled
 def _find_for_disc(
-    vehicle: Vehicle, state: State, scene: SceneRecord, k: int, limit: float, middle: float, planes: Floats
+    vehicle: Vehicle,
+    state: State,
+    rows: Scratch,
+    surfaces: Surfaces,
+    scene: SceneRecord,
+    k: int,
+    limit: float,
+    middle: float,
+    planes: Floats,
 ) -> None:
     """Find the plane of a rotor's disc and the disc's point nearest to it.
 
@@ -254,9 +281,9 @@ def _find_for_disc(
     p, a, radius = vehicle.rotor_position[k], vehicle.rotor_axis[k], vehicle.rotor_radius[k]
     hx, hy, hz = place_of(state, p[0], p[1], p[2])
     ax, ay, az = rotated(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
-    best, chosen = _plane_at(state, scene, feeler, hx, hy, hz, limit, planes[0]), 0
+    best, chosen = _plane_at(state, rows, surfaces, scene, feeler, hx, hy, hz, limit, planes[0]), 0
     if best == -math.inf:
-        _forget(state, feeler)
+        _forget(surfaces, feeler)
         return
     px, py, pz = hx, hy, hz
     for candidate in range(1, 3):
@@ -271,52 +298,56 @@ def _find_for_disc(
             continue
         scale = radius / size if candidate == 2 else 1.0
         x, y, z = hx + scale * dx, hy + scale * dy, hz + scale * dz
-        depth = _plane_at(state, scene, feeler, x, y, z, limit, planes[candidate])
+        depth = _plane_at(state, rows, surfaces, scene, feeler, x, y, z, limit, planes[candidate])
         if depth > best:
             best, chosen, px, py, pz = depth, candidate, x, y, z
-    _set_plane(vehicle, state, scene, feeler, planes[chosen], middle)
-    _set_feeler(state, feeler, px - state.position[0], py - state.position[1], pz - state.position[2])
+    _set_plane(vehicle, surfaces, scene, feeler, planes[chosen], middle)
+    _set_feeler(
+        state, surfaces, feeler, px - state.position[0], py - state.position[1], pz - state.position[2]
+    )
 
 
 @compiled
-def _set_feeler(state: State, feeler: int, n: float, e: float, d: float) -> None:
+def _set_feeler(state: State, surfaces: Surfaces, feeler: int, n: float, e: float, d: float) -> None:
     """Set a feeler's point from its place relative to the centre of gravity, NED."""
-    q, f = state.attitude, state.feeler[feeler]
+    q, f = state.attitude, surfaces.feeler[feeler]
     f[0], f[1], f[2] = rotated(q[0], -q[1], -q[2], -q[3], n, e, d)
 
 
 @on_demand
-def find_surfaces(vehicle: Vehicle, state: State, scene: SceneRecord, seconds: float) -> None:
+def find_surfaces(
+    vehicle: Vehicle, state: State, rows: Scratch, surfaces: Surfaces, scene: SceneRecord, seconds: float
+) -> None:
     """Give every feeler the plane that it can touch within a part of a step.
 
     Args:
-        state: STATE record; ``near_shape`` lists the shapes, ``near_elapsed`` their time in the step.
+        surfaces: SURFACES record; ``near_shape`` lists the shapes, ``near_elapsed`` their time in the step.
         seconds: s, length of the part.
     """
     middle = 0.5 * seconds
     reach = vehicle_reach(vehicle)
     v = state.velocity
     limit = 2.0 * reach + math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) * seconds
-    planes = state.scratch.work[:, :7]
+    planes = rows.work[:, :7]
     count = vehicle.contact_count
     for k in range(count):
         x, y, z = vehicle.contact_point[k, 0], vehicle.contact_point[k, 1], vehicle.contact_point[k, 2]
         n, e, d = place_of(state, x, y, z)
-        if _plane_at(state, scene, k, n, e, d, limit, planes[0]) == -math.inf:
-            _forget(state, k)
+        if _plane_at(state, rows, surfaces, scene, k, n, e, d, limit, planes[0]) == -math.inf:
+            _forget(surfaces, k)
             continue
-        _set_plane(vehicle, state, scene, k, planes[0], middle)
-        state.feeler[k, 0], state.feeler[k, 1], state.feeler[k, 2] = x, y, z
+        _set_plane(vehicle, surfaces, scene, k, planes[0], middle)
+        surfaces.feeler[k, 0], surfaces.feeler[k, 1], surfaces.feeler[k, 2] = x, y, z
     for k in range(vehicle.rotor_count):
-        _find_for_disc(vehicle, state, scene, k, limit, middle, planes)
+        _find_for_disc(vehicle, state, rows, surfaces, scene, k, limit, middle, planes)
     last = count + vehicle.rotor_count
     p = state.position
-    if _plane_at(state, scene, last, p[0], p[1], p[2], limit, planes[0]) == -math.inf:
-        _forget(state, last)
+    if _plane_at(state, rows, surfaces, scene, last, p[0], p[1], p[2], limit, planes[0]) == -math.inf:
+        _forget(surfaces, last)
         return
-    _set_plane(vehicle, state, scene, last, planes[0], middle)
+    _set_plane(vehicle, surfaces, scene, last, planes[0], middle)
     radius = -body_radius(vehicle)
-    _set_feeler(state, last, radius * planes[0, 3], radius * planes[0, 4], radius * planes[0, 5])
+    _set_feeler(state, surfaces, last, radius * planes[0, 3], radius * planes[0, 4], radius * planes[0, 5])
 
 
 @compiled
@@ -336,7 +367,7 @@ def hull_share(vehicle: Vehicle) -> float:
 @compiled
 def surface_force(
     vehicle: Vehicle,
-    state: State,
+    surfaces: Surfaces,
     k: int,
     share: float,
     x: float,
@@ -351,13 +382,13 @@ def surface_force(
     Rotors and the body have no anchor: they slide, at the friction's limit or the damper's force.
 
     Args:
-        state: STATE record, for plane and anchor.
+        surfaces: SURFACES record, for plane and anchor.
         k: which feeler.
         share: of its springs and dampers, ``hull_share`` for rotors and body.
         x, y, z: m NED, where its point is.
         vn, ve, vd: m/s NED velocity of the point.
     """
-    c, n, u = state.surface_point[k], state.surface_normal[k], state.surface_velocity[k]
+    c, n, u = surfaces.point[k], surfaces.normal[k], surfaces.velocity[k]
     depth = (c[0] - x) * n[0] + (c[1] - y) * n[1] + (c[2] - z) * n[2]
     if depth <= 0.0:
         return 0.0, 0.0, 0.0
@@ -370,15 +401,15 @@ def surface_force(
     fn = -damping * (vn - leaving * n[0])
     fe = -damping * (ve - leaving * n[1])
     fd = -damping * (vd - leaving * n[2])
-    if k < vehicle.contact_count and state.surface_touching[k] != 0:
-        anchor = state.surface_anchor[k]
+    if k < vehicle.contact_count and surfaces.touching[k] != 0:
+        anchor = surfaces.anchor[k]
         dn, de, dd = x - anchor[0], y - anchor[1], z - anchor[2]
         out = dn * n[0] + de * n[1] + dd * n[2]
         fn -= stiffness * (dn - out * n[0])
         fe -= stiffness * (de - out * n[1])
         fd -= stiffness * (dd - out * n[2])
     square = fn * fn + fe * fe + fd * fd
-    limit = state.surface_friction[k] * normal
+    limit = surfaces.friction[k] * normal
     if square > limit * limit:
         cut = limit / math.sqrt(square)
         fn, fe, fd = fn * cut, fe * cut, fd * cut
@@ -386,7 +417,7 @@ def surface_force(
 
 
 @on_demand
-def update_surfaces(vehicle: Vehicle, state: State, y: Floats, seconds: float) -> None:
+def update_surfaces(vehicle: Vehicle, state: State, surfaces: Surfaces, y: Floats, seconds: float) -> None:
     """Set, drag along or release the anchors on shapes after a part of a step, and note new contacts.
 
     Args:
@@ -394,43 +425,45 @@ def update_surfaces(vehicle: Vehicle, state: State, y: Floats, seconds: float) -
         y: (13,) the motion at its end.
         seconds: s, length of the part.
     """
-    state.near_elapsed += seconds
+    surfaces.near_elapsed += seconds
     for k in range(vehicle.contact_count + vehicle.rotor_count + 1):
-        if state.surface_known[k] == 0:
+        if surfaces.known[k] == 0:
             continue
-        c, n, u = state.surface_point[k], state.surface_normal[k], state.surface_velocity[k]
-        r = state.feeler[k]
+        c, n, u = surfaces.point[k], surfaces.normal[k], surfaces.velocity[k]
+        r = surfaces.feeler[k]
         dn, de, dd = rotated(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
         north, east, down = y[0] + dn, y[1] + de, y[2] + dd
-        anchor = state.surface_anchor[k]
+        anchor = surfaces.anchor[k]
         for i in range(3):
             c[i] += 0.5 * seconds * u[i]
             anchor[i] += seconds * u[i]
         depth = (c[0] - north) * n[0] + (c[1] - east) * n[1] + (c[2] - down) * n[2]
         if depth <= 0.0:
-            state.surface_touching[k] = 0
+            surfaces.touching[k] = 0
             continue
         if k < vehicle.contact_count and state.contact_touching[k] == 0:
             state.in_contact += 1
-        if state.surface_touching[k] == 0:
-            state.surface_touching[k] = 1
+        if surfaces.touching[k] == 0:
+            surfaces.touching[k] = 1
             anchor[0], anchor[1], anchor[2] = north, east, down
-            _note_contact(vehicle, state, k, north, east, down)
+            _note_contact(vehicle, state, surfaces, k, north, east, down)
             continue
         dn, de, dd = north - anchor[0], east - anchor[1], down - anchor[2]
         out = dn * n[0] + de * n[1] + dd * n[2]
         dn, de, dd = dn - out * n[0], de - out * n[1], dd - out * n[2]
         stretch = math.sqrt(dn * dn + de * de + dd * dd)
-        limit = state.surface_friction[k] * depth
+        limit = surfaces.friction[k] * depth
         if stretch > limit:
             keep = limit / stretch
             anchor[0], anchor[1], anchor[2] = north - keep * dn, east - keep * de, down - keep * dd
 
 
 @compiled
-def _note_contact(vehicle: Vehicle, state: State, k: int, north: float, east: float, down: float) -> None:
+def _note_contact(
+    vehicle: Vehicle, state: State, surfaces: Surfaces, k: int, north: float, east: float, down: float
+) -> None:
     """Note a new contact: of a foot on the ground as a landing, of anything else as a hit."""
-    n, u, r = state.surface_normal[k], state.surface_velocity[k], state.feeler[k]
+    n, u, r = surfaces.normal[k], surfaces.velocity[k], surfaces.feeler[k]
     speed, v = 0.0, velocity_of(state, r[0], r[1], r[2])
     for i in range(3):
         speed -= (v[i] - u[i]) * n[i]
@@ -439,7 +472,7 @@ def _note_contact(vehicle: Vehicle, state: State, k: int, north: float, east: fl
         return
     rotor = k - vehicle.contact_count
     if 0 <= rotor < vehicle.rotor_count:
-        state.rotor_hit[rotor] = max(state.rotor_hit[rotor], speed)
+        surfaces.rotor_hit[rotor] = max(surfaces.rotor_hit[rotor], speed)
     if speed > state.hit_speed:
-        state.hit_speed, state.hit_part, state.hit_shape = speed, k, state.surface_shape[k]
-        state.hit_position[0], state.hit_position[1], state.hit_position[2] = north, east, down
+        state.hit_speed, surfaces.hit_part, surfaces.hit_shape = speed, k, surfaces.shape[k]
+        surfaces.hit_position[0], surfaces.hit_position[1], surfaces.hit_position[2] = north, east, down

@@ -13,6 +13,7 @@ from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
+from sitl_bridge.core.dynamics.records import SURFACES
 from sitl_bridge.core.dynamics.step import AT_REST, initial_state, settle_start
 from sitl_bridge.core.world.nearest_surface import nearest
 from sitl_bridge.core.world.ray_casting import GROUND, SCRATCH, cast_rays, ray_shape
@@ -119,7 +120,7 @@ def _shape_facts(scene: SceneRecord, index: int) -> tuple[int, float, float, flo
 
 def start_state(
     vehicle: Packed, environment: Packed, position: Floats, yaw: float, names: Sequence[str]
-) -> Packed:
+) -> tuple[Packed, Packed]:
     """State of a vehicle that stands still, in a scene: on what is below it, or above it, to fall.
 
     Args:
@@ -131,18 +132,18 @@ def start_state(
         names: of the scene's objects, for messages.
 
     Returns:
-        () STATE record, as of ``initial_state``.
+        () STATE record, as of ``initial_state``, and its () SURFACES record.
 
     Raises:
         UserError: where the vehicle would not stay upright on its contact points, slides or tips on a slope,
             or is inside of something.
         ValueError: for a position under the ground, or contact points outside ``contact_radius``.
     """
-    scene = environment["scene"]
+    scene, surfaces = environment["scene"], np.zeros(1, SURFACES)[0]
     bare = environment.copy()
     bare["scene"] = np.zeros((), SCENE)
     if not (scene["shape_count"] or scene["groundless"]) or not vehicle["contact_count"]:
-        return initial_state(vehicle, environment, position, yaw)
+        return initial_state(vehicle, environment, position, yaw), surfaces
     place = _standing_place(scene, position) if position[2] == 0.0 else np.array(position, float)
     above = place - (0.0, 0.0, SNAP)
     _refuse_inside(scene, above.reshape(1, 3), names)
@@ -158,9 +159,9 @@ def start_state(
         state = initial_state(vehicle, bare, place, yaw)
     _refuse_inside(scene, _outline(vehicle, state), names)
     if stands:
-        _settle(vehicle, state, environment, shape, normal, names)
-    settle_start(vehicle, state, environment, np.zeros(16), 0)
-    return state
+        _settle(vehicle, state, surfaces, environment, shape, normal, names)
+    settle_start(vehicle, state, surfaces, environment, np.zeros(16), 0)
+    return state, surfaces
 
 
 def _standing(state: Packed, place: Floats, normal: Floats) -> Packed:
@@ -173,7 +174,13 @@ def _standing(state: Packed, place: Floats, normal: Floats) -> Packed:
 
 
 def _settle(
-    vehicle: Packed, state: Packed, environment: Packed, shape: int, normal: Floats, names: Sequence[str]
+    vehicle: Packed,
+    state: Packed,
+    surfaces: Packed,
+    environment: Packed,
+    shape: int,
+    normal: Floats,
+    names: Sequence[str],
 ) -> None:
     """Let a vehicle come to rest on a surface; one that moves takes the surface's velocity."""
     before = state.copy()
@@ -182,7 +189,7 @@ def _settle(
         state["velocity"] = velocity
         return
     for _ in range(_ROUNDS):
-        settle_start(vehicle, state, environment, np.zeros(16), _SETTLING)
+        settle_start(vehicle, state, surfaces, environment, np.zeros(16), _SETTLING)
         way = state["position"] - before["position"]
         slid = float(np.linalg.norm(way - (way @ normal) * normal)) > _SLID
         up, before_up = (matrix_from_quaternion(one["attitude"])[:, 2] for one in (state, before))
@@ -192,8 +199,9 @@ def _settle(
             break
     state["velocity"] = state["angular_velocity"] = 0.0
     state["impact_speed"] = 0.0
-    for name in ("battery_charge", "battery_voltage", "battery_current", "rotor_hit"):
+    for name in ("battery_charge", "battery_voltage", "battery_current"):
         state[name] = before[name]
+    surfaces["rotor_hit"] = 0.0
 
 
 def _no_footing(

@@ -19,6 +19,7 @@ from sitl_bridge.core.dynamics.records import (
     MOTOR_DC,
     POLYNOMIAL_LAW,
     TABLE_LAW,
+    Scratch,
     State,
     Vehicle,
 )
@@ -129,34 +130,41 @@ def motor_rate(vehicle: Vehicle, k: int, speed: float, density: float) -> float:
 
 
 @on_demand
-def _induced_rates(vehicle: Vehicle, state: State) -> None:
-    """``rotor_rate`` of every rotor with induced flow into ``scratch``, which ``prepare_rotors`` wrote.
+def _induced_rates(vehicle: Vehicle, state: State, rows: Scratch) -> None:
+    """``rotor_rate`` of every rotor with induced flow into ``rows``, which ``prepare_rotors`` wrote.
 
     Without branches, for vector instructions.
     """
-    rows = state.scratch
     inverse = vehicle.inertia_inverse
     lightness, turning = 1.0 / vehicle.mass, inverse[0, 0] + inverse[1, 1] + inverse[2, 2]
+    place = vehicle.rotor_position
     for k in range(vehicle.rotor_count):
         speed = abs(state.rotor_speed[k])
         ratio = rows.ratio[k]
         turns = speed > 0.0
-        thrust, torque = static_figures(rows.c2[k], rows.c1[k], rows.k_m[k], rows.g1[k], speed, ratio)
+        thrust, torque = static_figures(
+            vehicle.thrust_c2[k],
+            vehicle.thrust_c1[k],
+            vehicle.torque_thrust_ratio[k],
+            vehicle.torque_g1[k],
+            speed,
+            ratio,
+        )
         slope = rows.blade[k] * speed
-        tip = speed * rows.radius[k]
+        tip = speed * vehicle.rotor_radius[k]
         per_tip = 1.0 / (tip if turns else 1.0)
         hover = 10.0 * thrust * per_tip * rows.per_disc[k] + 0.025 * tip
         drag = (2.0 * torque * speed + 1.5 * (thrust + slope * hover) * hover) * per_tip * per_tip
         drag = drag * rows.drag_share[k] + rows.drag[k] * speed * ratio
-        r2 = rows.x[k] ** 2 + rows.y[k] ** 2 + rows.z[k] ** 2
+        r2 = place[k, 0] ** 2 + place[k, 1] ** 2 + place[k, 2] ** 2
         rows.decay[k] = (slope + drag) * (lightness + r2 * turning) * (1.0 if turns else 0.0)
 
 
 @compiled
-def decay_rate(vehicle: Vehicle, state: State, density: float) -> float:
+def decay_rate(vehicle: Vehicle, state: State, rows: Scratch, density: float) -> float:
     """Return an upper bound of the fastest decay rate of a state in 1/s, without contact.
 
-    ``scratch`` is as ``prepare_rotors`` leaves it; its ``standing`` is written.
+    ``rows`` is as ``prepare_rotors`` leaves it; its ``standing`` is written.
     """
     north = state.velocity[0] - state.wind[0]
     east = state.velocity[1] - state.wind[1]
@@ -168,13 +176,13 @@ def decay_rate(vehicle: Vehicle, state: State, density: float) -> float:
     slowest = math.inf
     for k in range(vehicle.rotor_count):
         slowest = min(slowest, abs(state.rotor_speed[k]) * vehicle.rotor_radius[k])
-    state.scratch.standing = 1 if slowest < airspeed + _GAINED_AIRSPEED else 0
+    rows.standing = 1 if slowest < airspeed + _GAINED_AIRSPEED else 0
     rotors = 0.0
     motors = 0.0
     if vehicle.rotor_law == INDUCED_LAW:
-        _induced_rates(vehicle, state)
+        _induced_rates(vehicle, state, rows)
         for k in range(vehicle.rotor_count):
-            rotors += state.scratch.decay[k]
+            rotors += rows.decay[k]
         if vehicle.motor_kind != MOTOR_DC:
             return float(max(moving, turning) + rotors)
     for k in range(vehicle.rotor_count):

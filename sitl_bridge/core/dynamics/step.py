@@ -14,6 +14,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.numba_extensions import on_stack
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
 from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
@@ -21,8 +22,18 @@ from sitl_bridge.core.dynamics.contact import rotated, standing_pose
 from sitl_bridge.core.dynamics.induced_flow import begin_flow, find_rings, keep_flow, prepare_speeds
 from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE, State, Vehicle
-from sitl_bridge.core.dynamics.rotor import lay_out_rotors, prepare_rotors
+from sitl_bridge.core.dynamics.records import (
+    INDUCED_LAW,
+    MAX_ROTORS,
+    SCRATCH,
+    STATE,
+    SURFACES,
+    Scratch,
+    State,
+    Surfaces,
+    Vehicle,
+)
+from sitl_bridge.core.dynamics.rotor import prepare_rotors
 from sitl_bridge.core.dynamics.scene_contact import look_around
 from sitl_bridge.core.dynamics.vibration import turn_phases
 from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
@@ -124,7 +135,7 @@ def note_rest(vehicle: Vehicle, state: State, scene: SceneRecord, gravity: float
 
 
 @compiled
-def _mean_specific_force(state: State, qw: float, qx: float, qy: float, qz: float) -> None:
+def _mean_specific_force(state: State, rows: Scratch, qw: float, qx: float, qy: float, qz: float) -> None:
     """Turn the mean specific force over a step, in NED in ``work[0, :3]``, into body axes halfway through it.
 
     Args:
@@ -140,7 +151,7 @@ def _mean_specific_force(state: State, qw: float, qx: float, qy: float, qz: floa
     norm = 1.0 / math.sqrt(qw * qw + qx * qx + qy * qy + qz * qz)
     # The inverse rotation: the vector part the other way round.
     qw, qx, qy, qz = qw * norm, -qx * norm, -qy * norm, -qz * norm
-    n, e, d = state.scratch.work[0, 0], state.scratch.work[0, 1], state.scratch.work[0, 2]
+    n, e, d = rows.work[0, 0], rows.work[0, 1], rows.work[0, 2]
     f = state.specific_force
     f[0], f[1], f[2] = rotated(qw, qx, qy, qz, n, e, d)
 
@@ -159,57 +170,7 @@ def _follow_motion(vehicle: Vehicle, state: State, current: float, seconds: floa
 def step_vehicle(
     vehicle: Vehicle,
     state: State,
-    controls: Floats,
-    armed: int,
-    environment: Environment,
-    seconds: float,
-    substeps: int,
-    laid_out: int,
-) -> None:
-    """``advance_vehicle``; ``laid_out`` 1 where ``lay_out_rotors`` need not be called.
-
-    Every loop that moves vehicles calls the same machine code, which is compiled once.
-    """
-    if laid_out == 0:
-        lay_out_rotors(vehicle, state)
-    read_commands(vehicle, state, controls, armed)
-    source = source_voltage(vehicle, state)
-    state.scratch.source = source
-    state.scratch.earth_north, state.scratch.earth_down = environment.earth_rate
-    scene, down = environment.scene, state.position[2]
-    gravity = local_gravity(environment, state.position[0], down)
-    drive_motors(vehicle, state)
-    if rests(vehicle, state, gravity):
-        state.hit_speed = -1.0
-        settle(vehicle, state, armed, source)
-        _follow_motion(vehicle, state, state.battery_current, seconds)
-        return
-    temperature, _, density = air(environment, down)
-    prepare_rotors(vehicle, state, density)
-    look_around(vehicle, state, scene, seconds)
-    # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
-    gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
-    v, q = state.velocity, state.attitude
-    north, east, sinking, qw, qx, qy, qz = v[0], v[1], v[2], q[0], q[1], q[2], q[3]
-    touched = integrate_step(vehicle, state, density, gradient, down, gravity, scene, seconds, substeps)
-    if touched > 0:
-        w_n, w_d = 2.0 * environment.earth_rate[0], 2.0 * environment.earth_rate[1]
-        state.scratch.work[0, 0] = (v[0] - north) / seconds - w_d * v[1]
-        state.scratch.work[0, 1] = (v[1] - east) / seconds - w_n * v[2] + w_d * v[0]
-        state.scratch.work[0, 2] = (v[2] - sinking) / seconds + w_n * v[1] - gravity
-        _mean_specific_force(state, qw, qx, qy, qz)
-        note_rest(vehicle, state, scene, gravity)
-    else:
-        state.rest_steps = 0
-    if math.isinf(vehicle.battery_capacity):
-        settle(vehicle, state, armed, source)
-    _follow_motion(vehicle, state, state.battery_current, seconds)
-
-
-@compiled
-def advance_vehicle(
-    vehicle: Vehicle,
-    state: State,
+    surfaces: Surfaces,
     controls: Floats,
     armed: int,
     environment: Environment,
@@ -223,45 +184,93 @@ def advance_vehicle(
     at the end: the trapezoidal rule is then exact to second order.  With contact, the specific force is
     the mean: it kept the velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
 
+    Every loop that moves vehicles calls this machine code, which is compiled once.
+
     Args:
         state: STATE record; ``wind``, ``rotor_health``, ``external_force`` and ``external_moment`` are read.
+        surfaces: SURFACES record of the vehicle.
         controls: (k,) actuator commands, motors first; what is no finite number counts as 0.
         armed: 0 commands the motors to stop.
         seconds: s.
         substeps: integration steps within the step, >= 1.
     """
-    step_vehicle(vehicle, state, controls, armed, environment, seconds, substeps, 0)
+    rows = on_stack(SCRATCH)
+    read_commands(vehicle, state, rows, controls, armed)
+    source = source_voltage(vehicle, state)
+    rows.source = source
+    rows.earth_north, rows.earth_down = environment.earth_rate
+    scene, down = environment.scene, state.position[2]
+    gravity = local_gravity(environment, state.position[0], down)
+    drive_motors(vehicle, state, rows)
+    if rests(vehicle, state, gravity):
+        state.hit_speed = -1.0
+        settle(vehicle, state, rows, armed, source)
+        _follow_motion(vehicle, state, state.battery_current, seconds)
+        return
+    temperature, _, density = air(environment, down)
+    prepare_rotors(vehicle, state, rows, density)
+    look_around(vehicle, state, rows, surfaces, scene, seconds)
+    # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
+    gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
+    v, q = state.velocity, state.attitude
+    north, east, sinking, qw, qx, qy, qz = v[0], v[1], v[2], q[0], q[1], q[2], q[3]
+    touched = integrate_step(
+        vehicle, state, rows, surfaces, density, gradient, down, gravity, scene, seconds, substeps
+    )
+    if touched > 0:
+        w_n, w_d = 2.0 * environment.earth_rate[0], 2.0 * environment.earth_rate[1]
+        rows.work[0, 0] = (v[0] - north) / seconds - w_d * v[1]
+        rows.work[0, 1] = (v[1] - east) / seconds - w_n * v[2] + w_d * v[0]
+        rows.work[0, 2] = (v[2] - sinking) / seconds + w_n * v[1] - gravity
+        _mean_specific_force(state, rows, qw, qx, qy, qz)
+        note_rest(vehicle, state, scene, gravity)
+    else:
+        state.rest_steps = 0
+    if math.isinf(vehicle.battery_capacity):
+        settle(vehicle, state, rows, armed, source)
+    _follow_motion(vehicle, state, state.battery_current, seconds)
 
 
 @on_demand
 def _fill_in(
-    vehicle: Vehicle, state: State, environment: Environment, controls: Floats, armed: int, rounds: int
+    vehicle: Vehicle,
+    state: State,
+    surfaces: Surfaces,
+    environment: Environment,
+    controls: Floats,
+    armed: int,
+    rounds: int,
 ) -> None:
     """Write the results of a step that ended with this state, after ``rounds`` of the induced flow."""
+    rows = on_stack(SCRATCH)
     _, _, density = air(environment, state.position[2])
     gravity = local_gravity(environment, state.position[0], state.position[2])
-    lay_out_rotors(vehicle, state)
-    prepare_rotors(vehicle, state, density)
-    look_around(vehicle, state, environment.scene, 0.0)
-    read_commands(vehicle, state, controls, armed)
-    drive_motors(vehicle, state)
-    start_rotors(vehicle, state)
-    state.scratch.earth_north, state.scratch.earth_down = environment.earth_rate
-    state.scratch.standing, state.scratch.flow_implicit = 1, 1.0
+    prepare_rotors(vehicle, state, rows, density)
+    look_around(vehicle, state, rows, surfaces, environment.scene, 0.0)
+    read_commands(vehicle, state, rows, controls, armed)
+    drive_motors(vehicle, state, rows)
+    start_rotors(vehicle, state, rows)
+    rows.earth_north, rows.earth_down = environment.earth_rate
+    rows.standing, rows.flow_implicit = 1, 1.0
     if vehicle.rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicle.rotor_count, 0.0)
+        prepare_speeds(vehicle, state, rows, 0.0)
         for _ in range(rounds):
-            evaluate(vehicle, state, density, gravity)
-            find_rings(state, vehicle.rotor_count, 0.0)
-            begin_flow(state, vehicle.rotor_count, _FLOW_ROUND)
-            keep_flow(state, vehicle.rotor_count, _FLOW_ROUND)
-    evaluate(vehicle, state, density, gravity)
-    settle(vehicle, state, armed, source_voltage(vehicle, state))
+            evaluate(vehicle, state, rows, surfaces, density, gravity)
+            find_rings(state, rows, vehicle.rotor_count, 0.0)
+            begin_flow(state, rows, vehicle.rotor_count, _FLOW_ROUND)
+            keep_flow(state, rows, vehicle.rotor_count, _FLOW_ROUND)
+    evaluate(vehicle, state, rows, surfaces, density, gravity)
+    settle(vehicle, state, rows, armed, source_voltage(vehicle, state))
 
 
 @compiled
 def settle_start(
-    vehicle: Vehicle, state: State, environment: Environment, controls: Floats, steps: int
+    vehicle: Vehicle,
+    state: State,
+    surfaces: Surfaces,
+    environment: Environment,
+    controls: Floats,
+    steps: int,
 ) -> None:
     """Let a vehicle come to rest with its motors off, then fill in the results of its state.
 
@@ -271,7 +280,7 @@ def settle_start(
     """
     quiet = 0
     for _ in range(steps):
-        advance_vehicle(vehicle, state, controls, 0, environment, 0.004, 1)
+        step_vehicle(vehicle, state, surfaces, controls, 0, environment, 0.004, 1)
         v, w = state.velocity, state.angular_velocity
         square = 0.0
         for i in range(3):
@@ -279,23 +288,28 @@ def settle_start(
         quiet = quiet + 1 if square < AT_REST * AT_REST else 0
         if quiet == 25:
             break
-    _fill_in(vehicle, state, environment, controls, 0, 0)
+    _fill_in(vehicle, state, surfaces, environment, controls, 0, 0)
 
 
 @compiled
 def settle_flow(
-    vehicles: Records, states: Records, environments: Records, controls: Annotated[Floats, 2]
+    vehicles: Records,
+    states: Records,
+    surfaces: Records,
+    environments: Records,
+    controls: Annotated[Floats, 2],
 ) -> None:
     """Let the flow that turning rotors induce settle, at the motion and in the wind of the states.
 
     Args:
         vehicles: (n,) VEHICLE.
         states: (n,) STATE; induced velocities and the results of a step are written.
+        surfaces: (n,) SURFACES.
         environments: (1,) ENVIRONMENT.
         controls: (n, 16) commands.
     """
     for i in range(vehicles.shape[0]):
-        _fill_in(vehicles[i], states[i], environments[0], controls[i], 1, _FLOW_ROUNDS)
+        _fill_in(vehicles[i], states[i], surfaces[i], environments[0], controls[i], 1, _FLOW_ROUNDS)
 
 
 def initial_state(vehicle: Packed, environment: Packed, position: Floats, yaw: float) -> Packed:
@@ -337,7 +351,7 @@ def initial_state(vehicle: Packed, environment: Packed, position: Floats, yaw: f
     if not math.isinf(float(vehicle["battery_capacity"])):
         state["battery_voltage"] = float(vehicle["battery_ocv"][-1]) * int(vehicle["battery_cells"])
     _plant(vehicle, state)
-    settle_start(vehicle, state, environment, np.zeros(16), 0)
+    settle_start(vehicle, state, np.zeros(1, SURFACES)[0], environment, np.zeros(16), 0)
     return state
 
 

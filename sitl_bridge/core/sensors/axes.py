@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.numba_extensions import on_stack
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.records import Sensor
-from sitl_bridge.core.world.ray_casting import cast_ray
+from sitl_bridge.core.world.ray_casting import RAYS, cast_ray
 from sitl_bridge.core.world.records import SceneRecord
 
 REACH = 1000.0
@@ -31,19 +32,18 @@ def point_position(sensor: Sensor, state: State) -> tuple[float, float, float]:
 
 @compiled
 def ray_distance(
-    scene: SceneRecord, state: State, begin: tuple[float, float, float], way: tuple[float, float, float]
+    scene: SceneRecord, begin: tuple[float, float, float], way: tuple[float, float, float]
 ) -> float:
     """Return the distance in m along a unit vector to what a ray meets; inf for nothing within ``REACH``.
 
     Args:
-        state: whose scratch memory is used.
         begin: m NED.
         way: unit vector, NED.
     """
-    origin, direction = state.scratch.work[0], state.scratch.work[1]
+    rays = on_stack(RAYS)
     for axis in range(3):
-        origin[axis], direction[axis] = begin[axis], way[axis]
+        rays.origin[axis], rays.direction[axis] = begin[axis], way[axis]
     distance, _, _, _, _ = cast_ray(
-        scene, origin, direction, REACH, state.scratch.ray_work[:], state.scratch.ray_stack[:]
+        scene, rays.origin[:], rays.direction[:], REACH, rays.local[:], rays.stack[:]
     )
     return distance

@@ -176,7 +176,7 @@ def hidden_sky(environment: Environment, sensor: Sensor, state: State) -> float:
         up = lowest + (1.0 - lowest) * (ray + 0.5) / SKY_RAYS
         turn, across = math.pi * (3.0 - math.sqrt(5.0)) * ray, math.sqrt(1.0 - up * up)
         way = across * math.cos(turn), across * math.sin(turn), -up
-        if ray_distance(environment.scene, state, (north, east, down), way) < math.inf:
+        if ray_distance(environment.scene, (north, east, down), way) < math.inf:
             hidden += 1
     return hidden / SKY_RAYS
 

@@ -80,7 +80,7 @@ def distance_along(environment: Environment, sensor: Sensor, state: State, tilt:
     n, e, slope = to_ned(state.attitude, u, v, w)
     scene = environment.scene
     if scene.shape_count > 0 or scene.groundless != 0:
-        return ray_distance(scene, state, (north, east, down), (n, e, slope))
+        return ray_distance(scene, (north, east, down), (n, e, slope))
     if slope <= 0.0:
         return math.inf
     return max(-down, 0.0) / slope

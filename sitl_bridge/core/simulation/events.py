@@ -25,7 +25,6 @@ from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Vector
 from sitl_bridge.base.user_file import UserClass, failure_text
-from sitl_bridge.core.dynamics.scene_contact import MEMORY
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.vibration import damage_propeller
 from sitl_bridge.core.sensors.gps import GPS, JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
@@ -444,7 +443,7 @@ class TeleportEvent(VehicleEvent):
             UserError: if another vehicle is at that position.
         """
         state = simulation.states[vehicle]
-        fresh = start_state(
+        fresh, around = start_state(
             simulation.vehicles[vehicle],
             simulation.world.environment[0],
             np.array(self.position),
@@ -460,8 +459,18 @@ class TeleportEvent(VehicleEvent):
             raise UserError(
                 f"vehicle {simulation.names[other]} is only {apart[other]:.2f} m from that position"
             )
-        for name in ("position", "attitude", "contact_anchor", "contact_touching", "in_contact", *MEMORY):
+        for name in (
+            "position",
+            "attitude",
+            "contact_anchor",
+            "contact_touching",
+            "in_contact",
+            "groundless",
+            "floor",
+            "near_count",
+        ):
             state[name] = fresh[name]
+        simulation.surfaces[vehicle] = around
         state["velocity"] = self.velocity
         state["angular_velocity"] = 0.0
 

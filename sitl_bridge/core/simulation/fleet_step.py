@@ -15,8 +15,8 @@ from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.contact import rotated
-from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact, note_contacts
-from sitl_bridge.core.dynamics.records import STATE, VEHICLE, State, Vehicle
+from sitl_bridge.core.dynamics.proximity import Hull, ProximityArrays, interact, note_contacts, uneven_wake
+from sitl_bridge.core.dynamics.records import STATE, SURFACES, VEHICLE, State, Vehicle
 from sitl_bridge.core.dynamics.step import has_diverged, step_vehicle
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import sample_sensors
@@ -68,6 +68,7 @@ class FleetArrays(NamedTuple):
 
     vehicles: Annotated[Records, VEHICLE]  # (n,) VEHICLE
     states: Annotated[Records, STATE]  # (n,) STATE
+    surfaces: Annotated[Records, SURFACES]  # (n,) SURFACES
     controls: Annotated[Floats, 2]  # (n, 16) actuator commands, held over a step
     late_controls: Annotated[Floats, 3]  # (n, d + 1, 16) ring of those under way to the motors
     dead_steps: Ints  # (n,) until a command acts
@@ -115,11 +116,11 @@ def _gradient_reach(vehicle: Vehicle) -> float:
 
 
 @on_demand
-def _set_uneven_air(vehicle: Vehicle, state: State, memory: WindState, known: bool) -> None:
+def _set_uneven_air(vehicle: Vehicle, state: State, hull: Hull, memory: WindState, known: bool) -> None:
     """Set the air at each rotor beyond the vehicle's wind, and its rotation.
 
     Args:
-        state: STATE record, with the wakes of others at its rotors.
+        hull: HULL record of the vehicle, with the wakes of others at its rotors.
         memory: WIND_STATE record with the gradient of the air.
         known: whether it has one.
     """
@@ -129,7 +130,7 @@ def _set_uneven_air(vehicle: Vehicle, state: State, memory: WindState, known: bo
         x, y, z = vehicle.rotor_position[k]
         n, e, d = rotated(qw, qx, qy, qz, x, y, z)
         for i in range(3):
-            wake = state.rotor_wake[k, i] if state.uneven_wake != 0 else 0.0
+            wake = uneven_wake(hull, k, i) if state.uneven_wake != 0 else 0.0
             state.rotor_air[k, i] = wake + (g[i, 0] * n + g[i, 1] * e + g[i, 2] * d if known else 0.0)
     state.air_turn[0] = 0.5 * (g[2, 1] - g[1, 2]) if known else 0.0
     state.air_turn[1] = 0.5 * (g[0, 2] - g[2, 0]) if known else 0.0
@@ -144,6 +145,7 @@ def apply_wind(
     series: Floats,
     vehicle: Vehicle,
     state: State,
+    hull: Hull,
     time: int,
     seconds: float,
 ) -> None:
@@ -164,7 +166,7 @@ def apply_wind(
     state.wind[2] = down + state.neighbour_air[2]
     state.uneven_air = 0
     if reach > 0.0 or state.uneven_wake != 0:
-        _set_uneven_air(vehicle, state, memory, reach > 0.0)
+        _set_uneven_air(vehicle, state, hull, memory, reach > 0.0)
 
 
 @compiled
@@ -180,10 +182,8 @@ def _commands_that_act(fleet: FleetArrays, i: int, time: int, step: int) -> Floa
 
 
 @compiled
-def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int, laid_out: int) -> bool:
+def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int) -> bool:
     """Advance vehicle ``i`` from ``time`` to ``time + step`` (us), without its sensors.
-
-    ``laid_out`` is 1 where the last call was of the same vehicle, which has not changed since.
 
     Returns:
         whether its motion is still finite.
@@ -191,13 +191,14 @@ def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int
     vehicle, state, environment = fleet.vehicles[i], fleet.states[i], fleet.environment[0]
     seconds = step * 1e-6
     memory, series = fleet.wind_states[i], fleet.wind_series
-    wind, field = fleet.wind[0], fleet.turbulence[0]
-    apply_wind(wind, field, memory, series, vehicle, state, time, seconds)
+    wind, field, hull = fleet.wind[0], fleet.turbulence[0], fleet.neighbours.hulls[i]
+    apply_wind(wind, field, memory, series, vehicle, state, hull, time, seconds)
     controls = _commands_that_act(fleet, i, time, step)
-    step_vehicle(vehicle, state, controls, fleet.armed[i], environment, seconds, substeps, laid_out)
+    surfaces = fleet.surfaces[i]
+    step_vehicle(vehicle, state, surfaces, controls, fleet.armed[i], environment, seconds, substeps)
     if has_diverged(state):
         return False
-    note_contacts(fleet.neighbours, i, vehicle, state, environment.scene, time + step)
+    note_contacts(fleet.neighbours, i, vehicle, state, surfaces, environment.scene, time + step)
     _remember_pose(fleet.histories[i], state, time + step)
     return True
 
@@ -225,7 +226,7 @@ def move_fleet(fleet: FleetArrays, time: int, step: int, substeps: int) -> int:
     if vehicles.shape[0] > 1 and (proximity.collisions != 0 or proximity.downwash != 0):
         interact(fleet.neighbours, vehicles, states, environment, time, seconds)
     for i in range(vehicles.shape[0]):
-        if not move_vehicle(fleet, i, time, step, substeps, 0):
+        if not move_vehicle(fleet, i, time, step, substeps):
             return i
     return -1
 
@@ -281,7 +282,7 @@ def advance_block(
     for i in range(first, last):
         for k in range(taken):
             now = time + k * step
-            if not move_vehicle(fleet, i, now, step, substeps, min(k, 1)):
+            if not move_vehicle(fleet, i, now, step, substeps):
                 taken, diverged = k, i
                 break
             sample_vehicle(fleet, i, now + step, step)

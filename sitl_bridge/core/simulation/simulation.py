@@ -19,6 +19,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import Uncopied, handles_of
 from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.base.kernels.random_streams import distinct_names, stream
+from sitl_bridge.base.kernels.record import zeros_in_lines
 from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.dynamics.forces import with_surfaces
@@ -34,7 +35,7 @@ from sitl_bridge.core.dynamics.proximity import (
     hull,
     interact,
 )
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, VEHICLE, zero_states
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, STATE, SURFACES, VEHICLE
 from sitl_bridge.core.dynamics.rotor import check_addresses
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.scene_start import start_state
@@ -169,11 +170,12 @@ class Simulation(Uncopied):
         self.start = start
         self.time = start
         self.names = distinct_names(setup.name for setup in vehicles)
-        self.vehicles = np.zeros(n, VEHICLE)
+        self.vehicles = zeros_in_lines(n, VEHICLE)
         for i, setup in enumerate(vehicles):
             self.vehicles[i] = setup.vehicle.reshape(())
         self._resistances = self.vehicles["battery_resistance"].copy()
-        self.states = zero_states(n)
+        self.states = zeros_in_lines(n, STATE)
+        self.surfaces = np.zeros(n, SURFACES)
         self.controls = np.zeros((n, CONTROLS))
         self.dead_steps = np.rint(self.vehicles["motor_dead_time"] * 1e6 / step).astype(np.int64)
         self.late_controls = np.zeros((n, self.dead_steps.max() + 1, CONTROLS))
@@ -283,7 +285,7 @@ class Simulation(Uncopied):
         self.controls[i] = self.late_controls[i] = 0.0
         self.armed[i] = 0
         try:
-            self.states[i] = start_state(
+            self.states[i], self.surfaces[i] = start_state(
                 self.vehicles[i],
                 self.world.environment[0],
                 np.asarray(setup.position, float),
@@ -340,7 +342,7 @@ class Simulation(Uncopied):
         rotation = matrix_from_quaternion(state["attitude"])
         state["position"] += rotation @ shift
         state["velocity"] += rotation @ np.cross(state["angular_velocity"], shift)
-        state["clearance"] = 0.0
+        self.surfaces[i]["clearance"] = 0.0
         built = self._replace_vehicle(i, vehicle)
         self.sensors[i]["position"][: len(sensors)] = sensors["position"] - built
 
@@ -355,11 +357,11 @@ class Simulation(Uncopied):
         for name, value in values.items():
             states[name][i, : value.shape[1]] = value
         states["in_contact"][i] = states["contact_touching"][i] = states["rest_steps"][i] = 0
-        states["clearance"][i] = 0.0
-        some = states[i]
+        self.surfaces["clearance"][i] = 0.0
+        some, around = states[i], self.surfaces[i]
         self.late_controls[i] = self.controls[i][:, None]
-        settle_flow(self.vehicles[i], some, self.world.environment, self.controls[i])
-        states[i] = some
+        settle_flow(self.vehicles[i], some, around, self.world.environment, self.controls[i])
+        states[i], self.surfaces[i] = some, around
         for k in self._histories.keys() & set(i.tolist()):
             self._begin_history(k)
 
@@ -418,6 +420,7 @@ class Simulation(Uncopied):
         return FleetArrays(
             self.vehicles,
             self.states,
+            self.surfaces,
             self.controls,
             self.late_controls,
             self.dead_steps,

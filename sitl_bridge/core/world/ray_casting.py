@@ -10,6 +10,7 @@ import numpy as np
 from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.core.world.bounding_tree import DEEPEST
 from sitl_bridge.core.world.grid_rays import ray_height_map, ray_voxels
@@ -32,7 +33,19 @@ GROUND = -1
 NOTHING = -2
 """In place of a shape's index: the ray meets nothing."""
 SCRATCH = 2 * DEEPEST
-"""Length of the scratch that a cast takes."""
+"""Length of the stack that a cast takes."""
+
+
+class Rays(Record):
+    """What a cast works with, undefined between casts."""
+
+    origin: Annotated[Floats, 3]
+    direction: Annotated[Floats, 3]
+    local: Annotated[Floats, 4, 3]
+    stack: Annotated[Ints, SCRATCH]
+
+
+RAYS = Rays.dtype
 
 Meeting = tuple[float, float, float, float, int]
 """Distance in m, normal NED, index of the shape."""

@@ -25,7 +25,7 @@ from sitl_bridge.core.world.earth import (
     ned_of,
     ned_to_ecef_rotation,
 )
-from sitl_bridge.core.world.records import ENVIRONMENT, START
+from sitl_bridge.core.world.records import ENVIRONMENT, START, WIND
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.core.world.wind import Gust, Wind, WindSpecification
@@ -165,7 +165,7 @@ class World:
         record["ned_to_ecef"] = ned_to_ecef_rotation(latitude, longitude)
         self.scene = Scene(self.specification.scene)
         record["scene"] = self.scene.record[0]
-        self.wind = self.specification.wind.pack(start)
+        self.wind = np.zeros(1, WIND)
         self.wind_series = np.zeros((0, 4))
         self._wind_functions: list[WindFunction] = []
         self.set_wind(self.specification.wind, start)
