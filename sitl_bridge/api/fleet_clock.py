@@ -65,9 +65,6 @@ class FleetClock(RunClock):
     def _restart_pace(self) -> None:
         self._due = time.monotonic()
 
-    def _set_pace(self) -> None:
-        self._restart_pace()
-
     def flush_log(self) -> None:
         """Do nothing: the fleet records every update at once."""
 

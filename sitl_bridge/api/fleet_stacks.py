@@ -18,7 +18,7 @@ from sitl_bridge.link.px4.vehicle_status import RESULTS, mode_name
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items
 from sitl_bridge.session.settings import VehicleSettings
-from sitl_bridge.session.stacks import FlightStacks, Message, MissionProgress, ended
+from sitl_bridge.session.stacks import FlightStacks, Message, MissionProgress
 
 
 class FleetStacks(FlightStacks):
@@ -27,9 +27,6 @@ class FleetStacks(FlightStacks):
     Args:
         vehicles: of the fleet.
         clock: that lets its time pass.
-
-    Attributes:
-        ended: whether the flight is over, after which no time passes and nothing is commanded.
     """
 
     def __init__(self, vehicles: Sequence[VehicleSettings], clock: FleetClock) -> None:
@@ -39,13 +36,9 @@ class FleetStacks(FlightStacks):
             [vehicle.position for vehicle in vehicles],
         )
         self._clock, self.fleet = clock, clock.fleet
-        self.ready_at, self.ended = clock.now, False
+        self.ready_at = clock.now
         self._texts: list[tuple[int, int, int, str]] = []
         """us, number of the vehicle, level and text."""
-
-    def _require_flying(self) -> None:
-        if self.ended:
-            raise ended()
 
     @property
     def now(self) -> int:
@@ -79,7 +72,7 @@ class FleetStacks(FlightStacks):
 
     def advance(self, steps: int) -> None:
         """Let time pass, with the targets in force."""
-        self._require_flying()
+        self.take_control()
         while steps > 0:
             if self.steering is not None:
                 self.steering()
@@ -167,7 +160,7 @@ class FleetStacks(FlightStacks):
 
     def command(self, vehicles: Sequence[int], what: str, number: int, params: Sequence[float] = ()) -> None:
         """Give vehicles a MAV_CMD."""
-        self._require_flying()
+        self.take_control()
         for vehicle in vehicles:
             self._command_one(vehicle, what, number, params)
 

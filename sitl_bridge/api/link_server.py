@@ -10,7 +10,7 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.base.user_file import require_not_loading
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.live.outlets import BusSettings
-from sitl_bridge.session.session import Session
+from sitl_bridge.session.served import ServedSimulation
 from sitl_bridge.session.settings import ExternalStacks, FlightOptions, FlightSettings
 
 
@@ -28,7 +28,7 @@ def serve(
     runs: str | Path = "runs",
     vehicles: int = 1,
     notify: Callable[[str], None] = print,
-) -> Session:
+) -> ServedSimulation:
     """Serve the simulator link within a ``with`` block, as ``sitl-bridge serve`` does.
 
     ``with sb.serve("iris") as session: session.wait()`` serves until the program is interrupted;
@@ -62,4 +62,4 @@ def serve(
         runs=Path(runs),
     )
     external = ExternalStacks(host, battery)
-    return Session(FlightSettings.for_external(external, options, vehicles, on_stall), notify)
+    return ServedSimulation(FlightSettings.for_external(external, options, vehicles, on_stall), notify)

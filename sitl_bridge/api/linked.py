@@ -14,7 +14,6 @@ from sitl_bridge.core.simulation.events import (
     apply_event,
 )
 from sitl_bridge.session.ready_session import ReadySession
-from sitl_bridge.session.ready_vehicles import ReadyVehicles
 
 
 class LinkedStacks(Stacks):
@@ -27,7 +26,7 @@ class LinkedStacks(Stacks):
     def __init__(self, session: ReadySession) -> None:
         super().__init__(session.settings)
         self.session, self.simulation, self.source = session, session.simulation, session.server
-        self.commands, self.hosts = ReadyVehicles(session), session.server.hosts
+        self.commands, self.hosts = session.linked_vehicles(), session.server.hosts
         self._flown: Flown | None = None
 
     # ------------------------------------------------------------------ the simulation

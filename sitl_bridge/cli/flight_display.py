@@ -18,8 +18,8 @@ from sitl_bridge.analysis.evaluation.vehicle_distances import MIN_FLIGHT_HEIGHT,
 from sitl_bridge.analysis.evaluation.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN, Verdict
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 from sitl_bridge.session.outcome import FlightOutcome
-from sitl_bridge.session.session import Progress
 from sitl_bridge.session.settings import BUILTIN
+from sitl_bridge.session.started_stacks import Progress
 
 MOST_LISTED = 8
 """Collisions, reasons and notes of several vehicles that are printed; the others are in the summary."""

@@ -97,7 +97,7 @@ def _serve(settings: FlightSettings, terminal: Terminal) -> int:
     """Serve until a signal, or until the server ends by itself; returns the exit code."""
     from rich.live import Live
 
-    from sitl_bridge.session.session import Session
+    from sitl_bridge.session.served import ServedSimulation
 
     def notify(line: str) -> None:
         terminal.say(line, "yellow" if line.startswith(("note: ", "warning: ")) else "")
@@ -105,7 +105,7 @@ def _serve(settings: FlightSettings, terminal: Terminal) -> int:
     for note in settings.world.scene.notes:
         notify(f"note: {note}")
     host = settings.host
-    with Session(settings, notify) as session:
+    with ServedSimulation(settings, notify) as session:
         first, last = settings.instances[0], settings.instances[-1]
         stacks = f"flight stack {first}" if first == last else f"flight stacks {first} to {last}"
         ports = f"{settings.ports[0]}" if first == last else f"{settings.ports[0]} to {settings.ports[-1]}"

@@ -14,8 +14,9 @@ from sitl_bridge.cli.flight_display import live_line, show, show_fleet
 from sitl_bridge.cli.report import write_report_of
 from sitl_bridge.cli.terminal import Terminal
 from sitl_bridge.link.hil.ports import GROUND_STATION_PORT
-from sitl_bridge.session.session import Progress, Session
+from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightSettings
+from sitl_bridge.session.started_stacks import Progress
 
 
 def run_session(settings: FlightSettings, terminal: Terminal, *, live: bool, report: bool = False) -> int:

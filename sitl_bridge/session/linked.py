@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 import struct
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +72,68 @@ REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE = (
 )
 
 
+class TimeOnDemand(Protocol):
+    """Lets the simulated time of vehicles pass, and knows how they are."""
+
+    @property
+    def now(self) -> int:
+        """us of simulated time."""
+        ...
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Deg latitude and longitude of the world's origin."""
+        ...
+
+    def pass_time(self, steps: int) -> None:
+        """Let ``steps`` of STEP pass.
+
+        Raises:
+            UserError: when the simulation or a flight stack fails.
+        """
+        ...
+
+    def take_control(self) -> None:
+        """Let time that passes by itself stand still.
+
+        Raises:
+            UserError: after the end.
+        """
+        ...
+
+    def is_armed(self, vehicle: int) -> bool:
+        """Whether a vehicle's motors may turn."""
+        ...
+
+    def on_ground(self, vehicle: int) -> bool:
+        """Whether a vehicle stands on something."""
+        ...
+
+
 class LinkedVehicles(FlightStacks):
-    """Flight stacks behind links; what lets their time pass is up to a subclass."""
+    """Flight stacks behind links.
+
+    Args:
+        names, kinds, origins: as of ``FlightStacks``.
+        time: lets their time pass; None where a subclass does.
+    """
 
     _greeted = -HEARTBEATS
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        kinds: Sequence[str],
+        origins: Sequence[Sequence[float]],
+        time: TimeOnDemand | None = None,
+    ) -> None:
+        super().__init__(names, kinds, origins)
+        self._time = time
+
+    @property
+    def _passing(self) -> TimeOnDemand:
+        assert self._time is not None
+        return self._time
 
     def use_links(self, monitors: Sequence[Monitor]) -> None:
         """Command over the links of these monitors, one a vehicle; they are open."""
@@ -86,13 +143,23 @@ class LinkedVehicles(FlightStacks):
 
     # ------------------------------------------------------------------ time
 
-    @abstractmethod
+    @property
+    def now(self) -> int:
+        """us of simulated time."""
+        return self._passing.now
+
     def pass_time(self, steps: int) -> None:
         """Let ``steps`` of STEP pass.
 
         Raises:
             UserError: when the simulation or a flight stack fails.
         """
+        self._passing.pass_time(steps)
+
+    def take_control(self) -> None:
+        """Take hold of time before it passes here, and before a command."""
+        if self._time is not None:
+            self._time.take_control()
 
     def advance(self, steps: int) -> None:
         """Let time pass, with the targets in force, and read what the vehicles report."""
@@ -123,13 +190,6 @@ class LinkedVehicles(FlightStacks):
         self._deliver_all(sent)
         return bool(sent)
 
-    def take_control(self) -> None:
-        """Take hold of time before it passes here, and before a command.
-
-        Raises:
-            UserError: where that is not possible any more.
-        """
-
     def greet(self) -> None:
         """Be a ground station to the flight stacks, without which some refuse to arm."""
         if self.now - self._greeted >= HEARTBEATS:
@@ -147,6 +207,19 @@ class LinkedVehicles(FlightStacks):
         return found
 
     # ------------------------------------------------------------------ what they report
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Deg latitude and longitude of the world's origin."""
+        return self._passing.place
+
+    def is_armed(self, vehicle: int) -> bool:
+        """Whether a vehicle's motors may turn."""
+        return self._passing.is_armed(vehicle)
+
+    def on_ground(self, vehicle: int) -> bool:
+        """Whether a vehicle stands on something."""
+        return self._passing.on_ground(vehicle)
 
     def _deliver(self, vehicle: int, *messages: MavlinkMessage) -> None:
         self._deliver_all({vehicle: messages})

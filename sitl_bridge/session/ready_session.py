@@ -9,21 +9,24 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.events import EventSpecification, actions
+from sitl_bridge.session.linked import LinkedVehicles
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
 from sitl_bridge.session.outcome import FlightOutcome
-from sitl_bridge.session.session import TICK, Progress, Session
+from sitl_bridge.session.run import TICK, Run
 from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.stacks import READY_LIMIT, ROUND, ended, not_ready
+from sitl_bridge.session.started_stacks import Progress, StartedStacks
 
 LOOK = 0.5
 """s of wall time between looks at the processes while simulated time passes."""
 
 
-class ReadySession(Session):
-    """A session whose vehicles are ready to arm once :meth:`settle` has returned; time stands still then.
+class ReadySession(Run):
+    """A run whose vehicles are ready to arm once :meth:`settle` has returned; time stands still then.
 
     Args:
         settings: without missions.
@@ -37,13 +40,12 @@ class ReadySession(Session):
 
     def __init__(self, settings: FlightSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
         super().__init__(settings, notify)
+        self.stacks = StartedStacks(self)
         self.ready_at: int | None = None
-        self._confirmed = False
-        self._moved = (-1, time.monotonic())
-        """Steps taken, and s of wall time when that number changed last."""
-        self._advancing = False
         self._free: threading.Thread | None = None
         self._held = threading.Event()
+
+    # ---------------------------------------------------------------- start
 
     def begin(self) -> None:
         """Start everything; stops it again when that fails.
@@ -53,9 +55,21 @@ class ReadySession(Session):
         """
         self.__enter__()
 
-    def on_end(self, action: Callable[[], object]) -> None:
-        """Call ``action`` after everything has stopped."""
-        self._stack.callback(action)
+    def prepare(self) -> None:
+        """Start the built-in stacks."""
+        self.stacks.start_builtin()
+
+    def open(self) -> None:
+        """Open the links to the flight stacks."""
+        self.stacks.open()
+
+    def launch(self) -> None:
+        """Start the flight stacks."""
+        self.stacks.start()
+
+    def add_facts(self, facts: dict[str, Any]) -> None:
+        """Add the flight stacks and what the flight is judged by."""
+        self.stacks.add_facts(facts)
 
     # ---------------------------------------------------------------- getting ready
 
@@ -65,20 +79,15 @@ class ReadySession(Session):
         Raises:
             UserError: when it will not become ready, with the reason.
         """
-        self.raise_failure()
-        progress = self.progress()
-        self._begin_without_late(progress)
-        if not self._confirmed and self._parameters_read(progress):
-            self._report_parameters()
-            self._start_limit.release()
-            self._confirmed = True
+        progress = self.raise_failure()
+        confirmed = self.stacks.confirm(progress)
         waiting = [v for v in progress.vehicles if not (v.can_arm and math.isfinite(v.position[0]))]
         waiting = waiting if self.settings.wait else []
         if waiting and progress.server.seconds > READY_LIMIT:
             raise not_ready(
                 {v.settings.name: v.monitor.status().waits_for for v in self.vehicles}, READY_LIMIT
             )
-        return self._confirmed and not waiting
+        return confirmed and not waiting
 
     def settle(self) -> None:
         """Wait until all vehicles are ready to arm, and let time stand still there.
@@ -100,7 +109,7 @@ class ReadySession(Session):
         if self.ready_at is None:
             now = self.now
             step = self.simulation.step
-            self.advance(-((now - self.simulation.start) % ROUND - ROUND) // step)
+            self.pass_time(-((now - self.simulation.start) % ROUND - ROUND) // step)
             self.ready_at = self.now
 
     @property
@@ -108,17 +117,45 @@ class ReadySession(Session):
         """us of simulated time."""
         return self.server.now
 
+    @property
+    def place(self) -> tuple[float, float]:
+        """Deg latitude and longitude of the world's origin."""
+        origin = self.world.specification.origin
+        return origin.latitude, origin.longitude
+
+    def is_armed(self, vehicle: int) -> bool:
+        """Whether a vehicle's motors may turn."""
+        return self.server.status().links[vehicle].armed
+
+    def on_ground(self, vehicle: int) -> bool:
+        """Whether a vehicle stands on something."""
+        return bool(self.simulation.states[vehicle]["in_contact"])
+
+    def linked_vehicles(self) -> LinkedVehicles:
+        """The vehicles, commanded over their links, once it is ready."""
+        assert self.ready_at is not None
+        settings = self.settings.vehicles
+        vehicles = LinkedVehicles(
+            [vehicle.name for vehicle in settings],
+            [vehicle.airframe.name for vehicle in settings],
+            [vehicle.position for vehicle in settings],
+            self,
+        )
+        vehicles.use_links([vehicle.monitor for vehicle in self.vehicles])
+        vehicles.ready_at = self.ready_at
+        return vehicles
+
     def schedule(self, events: Sequence[EventSpecification]) -> None:
         """Let events happen, at their times from now on."""
         begun = self.server.status().elapsed
         for seconds, action in actions(
-            events, self.simulation, self.say, self._fail_stack, on_event=self.note_event
+            events, self.simulation, self.say, self.fail_stack, on_event=self.note_event
         ):
             self.server.at(begun + round(seconds * 1e6), action)
 
     # ---------------------------------------------------------------- time
 
-    def advance(self, steps: int) -> None:
+    def pass_time(self, steps: int) -> None:
         """Let simulated time pass by a number of steps, and stand still again.
 
         Raises:
@@ -128,13 +165,11 @@ class ReadySession(Session):
         progress = self.server.status()
         if not all(link.connected for link in progress.links):
             self.raise_failure()
-        self._moved = (progress.steps, time.monotonic())
-        self._advancing = True
+        self.stacks.expect_steps(progress.steps)
         self.server.step(steps)
         self.server.at(progress.elapsed + steps * self.simulation.step, done.set)
         while not done.wait(LOOK):
             self.raise_failure()
-        self._advancing = False
 
     def run_freely(self) -> None:
         """Let simulated time pass by itself until :meth:`hold`, slowly while a vehicle is disarmed.
@@ -186,26 +221,20 @@ class ReadySession(Session):
         if faults:
             raise faults[0]
 
-    def raise_failure(self) -> None:
-        """Raise what makes going on pointless.
+    def raise_failure(self) -> Progress:
+        """Raise what makes going on pointless; returns the state of the flight.
 
         Raises:
             UserError: with the reason.
         """
-        progress = self._final = self.progress()
-        steps, now = progress.server.steps, time.monotonic()
-        waits = (progress.server.paused and not self._advancing) or self.server.awaits_others
-        if steps != self._moved[0] or waits:
-            self._moved = (steps, now)
-        reason = self._trouble(progress, now - self._moved[1])
+        progress = self.stacks.look()
+        reason = self._trouble(progress)
         if reason:
-            self._reason = reason
             raise UserError(reason)
+        return progress
 
-    def _trouble(self, progress: Progress, standstill: float) -> str:
-        """Find what makes going on pointless; empty if nothing does."""
-        self._look_for_lost()
-        return self._failure(progress, standstill) or self._parameter_faults() or self._losses()
+    def _trouble(self, progress: Progress) -> str:
+        return self.stacks.trouble(progress) or self.stacks.losses()
 
     # ---------------------------------------------------------------- afterwards
 
@@ -216,7 +245,8 @@ class ReadySession(Session):
             reason: why the test of the flight failed; empty where it passed.
         """
         self._held.set()
-        self._final = self.progress()
-        self._wall = time.monotonic() - self._begun
-        self._reason = reason or self._trouble(self._final, 0.0)
-        return self.conclude()
+        progress = self.stacks.look()
+        wall = time.monotonic() - self.stacks.begun
+        reason = reason or self._trouble(progress)
+        self.stop()
+        return self.stacks.conclude(reason, wall)

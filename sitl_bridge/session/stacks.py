@@ -111,6 +111,7 @@ class FlightStacks(ABC):
         chunk: steps.
         steering: called before targets are sent, to change them; None for targets that are set by hand.
         ready_at: us of simulated time from which the times of messages count.
+        ended: whether the flight is over, after which no time passes and nothing is commanded.
         sticks: of each vehicle's remote control, sent likewise, in the order of ``STICKS``; None until there
             is one.
     """
@@ -124,7 +125,7 @@ class FlightStacks(ABC):
         self.taken_over: set[int] = set()
         self.chunk = CHUNK
         self.steering: Callable[[], None] | None = None
-        self.ready_at = 0
+        self.ready_at, self.ended = 0, False
         self.sticks: list[tuple[float, float, float, float] | None] = [None] * len(self.names)
 
     def title(self, vehicle: int) -> str:
@@ -142,6 +143,15 @@ class FlightStacks(ABC):
     @abstractmethod
     def now(self) -> int:
         """us of simulated time."""
+
+    def take_control(self) -> None:
+        """Take hold of time before it passes here, and before a command.
+
+        Raises:
+            UserError: after the end.
+        """
+        if self.ended:
+            raise ended()
 
     @abstractmethod
     def advance(self, steps: int) -> None:

@@ -774,7 +774,7 @@ class Part(Record):
 
 
 class Whole(Record):
-    inner: Part
+    part: Part
     value: float
 
 

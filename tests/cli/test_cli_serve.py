@@ -28,7 +28,7 @@ from sitl_bridge.link.hil.ports import FIRST_PORT
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.session.monitor import PAYLOAD_PORT
-from sitl_bridge.session.session import Session
+from sitl_bridge.session.served import ServedSimulation
 
 
 def test_serving_loads_nothing_that_only_flying_needs() -> None:
@@ -159,7 +159,7 @@ def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
     ]
     arguments += ["--px4-files", str(tmp_path / "startup"), "--airframe", "firefly"]
 
-    def looked_at(session: Session, _: object = None) -> None:
+    def looked_at(session: ServedSimulation, _: object = None) -> None:
         assert all(listening(FIRST_PORT + instance + n) for n in range(3))
         east = [float(position[1]) for position in session.status.position]
         assert east == [0.0, 3.0, 6.0]
@@ -167,7 +167,7 @@ def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
         assert len(airframes) == 1  # so that one file is true of all
         assert "files of all 3 vehicles" in (session.directory.path / "console.log").read_text("utf-8")
 
-    monkeypatch.setattr(Session, "wait", looked_at)
+    monkeypatch.setattr(ServedSimulation, "wait", looked_at)
     assert build(arguments)(arguments, standalone_mode=False) == 0
     assert "CA_ROTOR_COUNT 6" in (tmp_path / "startup" / "px4-rc.simulator").read_text("utf-8")
 

@@ -35,7 +35,7 @@ import sitl_bridge as sb
 from sitl_bridge.cli.main import COMMANDS, build, with_values
 from sitl_bridge.cli.schema import FileKind, file_schema
 from sitl_bridge.lab.environments.stack import StackEnvironment
-from sitl_bridge.session.session import Session
+from sitl_bridge.session.served import ServedSimulation
 
 NAMED = list(zip(NAMES, PAGES, strict=True))
 FLIGHT_TESTS = DOCS / "how-to" / "flight-tests.md"
@@ -142,7 +142,7 @@ def _stand_in(function: Callable[..., Any], directory: Path) -> Callable[..., An
     def call(*arguments: Any, **options: Any) -> Any:
         inspect.signature(function).bind(*arguments, **options)
         if function.__name__ == "serve":
-            return contextlib.nullcontext(create_autospec(Session, instance=True))
+            return contextlib.nullcontext(create_autospec(ServedSimulation, instance=True))
         assert (ROOT / str(arguments[0])).is_file()
         flown = sb.Simulation("iris")
         with flown.record(directory / "truth.npy"):

@@ -17,8 +17,9 @@ from support.paths import MISSIONS
 
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.session import Progress, Session
+from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
+from sitl_bridge.session.started_stacks import Progress
 
 pytestmark = pytest.mark.px4
 

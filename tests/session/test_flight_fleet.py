@@ -19,8 +19,9 @@ from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.session.missions.fleet_script import read_members
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.session import Progress, Session
+from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import ExternalStacks, FlightOptions, FlightSettings
+from sitl_bridge.session.started_stacks import Progress
 
 INSTANCE = 70
 

@@ -33,11 +33,12 @@ from sitl_bridge.core.world.world import Origin, WorldSpecification
 from sitl_bridge.link.hil.link_state import LinkState
 from sitl_bridge.link.hil.link_status import LinkStatus, ServerStatus
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
-from sitl_bridge.session import session as session_module
+from sitl_bridge.session import run as run_module
 from sitl_bridge.session.missions import mavsdk_vehicle as vehicle_module
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
-from sitl_bridge.session.session import Progress, Session
+from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
+from sitl_bridge.session.started_stacks import Progress, StartedStacks
 
 SCRIPTS = sorted(path for path in MISSIONS.glob("*.py") if path.name != "plain_mavsdk.py")  # takes no options
 
@@ -381,19 +382,18 @@ def test_the_built_in_stack_gives_its_reason_for_a_parameter_that_it_lacks() -> 
 @pytest.mark.parametrize(("mission", "told"), [(True, "PX4 has not answered for 60 s"), (False, "")])
 def test_a_mission_ends_whose_flight_stack_answers_no_more(mission: bool, told: str) -> None:
     """Main of July 2026 goes silent for ever where a geofence terminates the flight."""
-    session = Session.__new__(Session)
     stack = SimpleNamespace(ended=lambda: "")
-    session.vehicles = cast(
-        "Any", (SimpleNamespace(flight_stack=stack, autopilot=SimpleNamespace(name="PX4")),)
+    run = SimpleNamespace(
+        vehicles=(SimpleNamespace(flight_stack=stack, autopilot=SimpleNamespace(name="PX4")),),
+        server=SimpleNamespace(failure=None, running=True, ports=[4560]),
+        settings=SimpleNamespace(time_limit=math.inf, has_mission=mission),
     )
-    session.server = cast("Any", SimpleNamespace(failure=None, running=True, ports=[4560]))
-    session.settings = cast("Any", SimpleNamespace(time_limit=math.inf, has_mission=mission))
-    session._begun, session._answered = 0.0, 0.0
+    stacks = StartedStacks(cast("Any", run))
 
     def reason(seconds: float, *, stalled: bool) -> str:
         link = SimpleNamespace(connected=True, stalled=stalled)
         progress = SimpleNamespace(server=SimpleNamespace(links=[link], seconds=seconds, steps=1000))
-        return session._failure(cast("Any", progress), 0.0)
+        return stacks.failure(cast("Any", progress), 0.0)
 
     assert reason(100.0, stalled=False) == ""
     assert reason(159.0, stalled=True) == ""
@@ -409,7 +409,7 @@ def test_an_interrupt_while_the_simulation_is_built_leaves_no_flight_to_conclude
     def interrupted(*_given: Any, **_named: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session_module, "Simulation", interrupted)
+    monkeypatch.setattr(run_module, "Simulation", interrupted)
     settings = from_mission(MISSIONS / "hover.py", iris, autopilot="builtin", instance=93, runs=tmp_path)
     session = Session(settings)
     with pytest.raises(KeyboardInterrupt), session:

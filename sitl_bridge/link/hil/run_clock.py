@@ -88,12 +88,8 @@ class RunClock(ABC):
         """Report the links of the flight stacks."""
 
     @abstractmethod
-    def _set_pace(self) -> None:
-        """Pass time by ``speed`` from now on."""
-
-    @abstractmethod
     def _restart_pace(self) -> None:
-        """Count the wall time of the pace from now."""
+        """Pass time by ``speed``, and count the wall time of that from now."""
 
     def _require_control(self, what: str) -> None:
         """Raise UserError where time passes by another clock."""
@@ -115,7 +111,7 @@ class RunClock(ABC):
         if speed != 1.0:
             self._require_control("another speed")
         self.speed = speed
-        self._set_pace()
+        self._restart_pace()
 
     def pause(self) -> None:
         """Stop simulated time after the present step.

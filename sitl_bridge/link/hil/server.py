@@ -217,15 +217,17 @@ class LockstepServer(RunClock):
 
     def _restart_pace(self) -> None:
         self.loop["due"] = time.monotonic_ns()
+        self._set_pace()
 
     def limit_time(self) -> TimeLimit:
         """A limit on simulated time, for one mission; without effect until it is set."""
         return self.limits.add()
 
     @property
-    def awaits_others(self) -> bool:
-        """Whether time stands for programs that are no part of the run."""
-        return self.limits.await_others(self.now)
+    def stands(self) -> bool:
+        """Whether time stands because it is told to, or for programs that are no part of the run."""
+        end = self._pause_end()
+        return (end is not None and self.now >= end) or self.limits.await_others(self.now)
 
     def _time_limit_changed(self, sooner: bool) -> None:
         if sooner:
