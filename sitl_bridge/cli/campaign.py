@@ -19,10 +19,7 @@ from sitl_bridge.base.system import signals
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 
 if TYPE_CHECKING:
-    from sitl_bridge.lab.campaign.flight_job import RunRow
-    from sitl_bridge.lab.campaign.run import CampaignProgress
-    from sitl_bridge.lab.campaign.space import CampaignSpace
-    from sitl_bridge.lab.campaign.worker_pool import Engine
+    from sitl_bridge.lab.campaign import CampaignProgress, CampaignSpace, Engine, RunRow
 
 campaign = typer.Typer(
     no_args_is_help=True,
@@ -55,7 +52,7 @@ def run(
     No finished run is repeated.  The exit code is 0 if the campaign came to its end, whatever its flights
     came to.
     """
-    from sitl_bridge.lab.campaign.space import CampaignSpace
+    from sitl_bridge.lab.campaign import CampaignSpace
     from sitl_bridge.link.px4.find import find_px4
 
     space = CampaignSpace.load(file)
@@ -72,8 +69,7 @@ def run(
 
 
 def _engine(name: str, jobs: int, space: CampaignSpace) -> Engine:
-    from sitl_bridge.lab.campaign.dask_engine import SCHEME, DaskEngine
-    from sitl_bridge.lab.campaign.worker_pool import WorkerPool
+    from sitl_bridge.lab.campaign import SCHEME, DaskEngine, WorkerPool
 
     if name == "processes":
         return WorkerPool(jobs or os.cpu_count() or 1, space.specification.run_limit)
@@ -90,9 +86,14 @@ def _run(
     anew: bool,
     terminal: Terminal,
 ) -> int:
-    from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, read_rows
-    from sitl_bridge.lab.campaign.page import write_campaign_report, write_tables
-    from sitl_bridge.lab.campaign.run import CampaignRun
+    from sitl_bridge.lab.campaign import (
+        CampaignRun,
+        Ledger,
+        campaign_header,
+        read_rows,
+        write_campaign_report,
+        write_tables,
+    )
 
     with Ledger(place, space, anew=anew) as ledger:
         terminal.say(f"campaign directory {place}")
@@ -160,7 +161,7 @@ class _Display:
             self._say(", ".join(f"{name} {value}" for name, value in self._cells(progress)))
 
     def _cells(self, progress: CampaignProgress) -> list[tuple[str, str]]:
-        from sitl_bridge.lab.campaign.ledger import clopper_pearson, is_sample
+        from sitl_bridge.lab.campaign import clopper_pearson, is_sample
 
         good, bad = progress.of("succeeded"), progress.of("failed")
         low, high = clopper_pearson(good, good + bad)
@@ -198,8 +199,7 @@ def status(directory: DirectoryArgument) -> None:
 
 
 def _print_status(directory: Path, terminal: Terminal) -> None:
-    from sitl_bridge.lab.campaign.ledger import campaign_header, clopper_pearson, is_sample, read_rows
-    from sitl_bridge.lab.campaign.page import cluster_of
+    from sitl_bridge.lab.campaign import campaign_header, clopper_pearson, cluster_of, is_sample, read_rows
 
     header = campaign_header(directory)
     counts: Counter[tuple[str, str]] = Counter()
@@ -230,7 +230,7 @@ def _print_status(directory: Path, terminal: Terminal) -> None:
 @campaign.command()
 def report(directory: DirectoryArgument) -> None:
     """Write the table and the report of a campaign, also of one that is not over."""
-    from sitl_bridge.lab.campaign.page import write_campaign_report, write_tables
+    from sitl_bridge.lab.campaign import write_campaign_report, write_tables
 
     for path in [*write_tables(directory), write_campaign_report(directory)]:
         Terminal().say(str(path))
@@ -244,8 +244,7 @@ def reproduce(
     px4: Annotated[Path | None, typer.Option(help="PX4's checkout, for a run of the stage px4")] = None,
 ) -> None:
     """Fly one run of a campaign again, with all its files, and compare it."""
-    from sitl_bridge.lab.campaign.ledger import campaign_header, read_rows
-    from sitl_bridge.lab.campaign.space import CampaignSpace
+    from sitl_bridge.lab.campaign import CampaignSpace, campaign_header, read_rows
 
     header = campaign_header(directory)
     rows = [row for row in read_rows(directory) if row.id.startswith(run)]
@@ -263,7 +262,7 @@ def reproduce(
 
 def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | None) -> int:
     from sitl_bridge.analysis.evaluation.measures import sort_names
-    from sitl_bridge.lab.campaign.flight_job import Job, fly_job
+    from sitl_bridge.lab.campaign import Job, fly_job
     from sitl_bridge.link.px4.find import find_px4
 
     terminal = Terminal()

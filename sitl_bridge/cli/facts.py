@@ -179,9 +179,9 @@ def air_fact(airframe: Airframe, world: World, density: float) -> str:
 
 
 def _flight_facts(airframe: Airframe, flight: Path) -> Facts:
-    from sitl_bridge.lab.validation.flight_facts import flight_facts  # imports what only --flight needs
+    from sitl_bridge.lab.validation import facts_of_flight  # imports what only --flight needs
 
-    return flight_facts(airframe, flight)
+    return facts_of_flight(airframe, flight)
 
 
 def propeller_fact(airframe: Airframe) -> Facts:
@@ -466,7 +466,7 @@ def campaign_facts(path: Path) -> Facts:
     Raises:
         ConfigurationError: with the errors of the file, and of the scenarios that it makes.
     """
-    from sitl_bridge.lab.campaign.space import CampaignSpace  # imports what only campaigns need
+    from sitl_bridge.lab.campaign import CampaignSpace  # imports what only campaigns need
 
     space = CampaignSpace.load(path)
     space.check()

@@ -15,8 +15,7 @@ from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption, wind_
 if TYPE_CHECKING:
     from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
     from sitl_bridge.base.arrays import Floats
-    from sitl_bridge.lab.identification.airframe_identification import Identification
-    from sitl_bridge.lab.identification.estimates import WindEstimate
+    from sitl_bridge.lab.identification import Identification, WindEstimate
 
 DEFAULT = "inertia,thrust,drag,lag,wind"
 
@@ -91,12 +90,12 @@ def _identify_airframe(
     terminal: Terminal,
 ) -> None:
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
-    from sitl_bridge.lab.identification.airframe_identification import (
+    from sitl_bridge.lab.identification import (
         check_output,
         identify_airframe,
+        read_identification_flight,
         write_identified,
     )
-    from sitl_bridge.lab.identification.flight_source import read_identification_flight
 
     if output is not None:
         check_output(output)
@@ -118,7 +117,7 @@ def _identify_airframe(
 
 def _driving(log: VehicleLog) -> str:
     """Source of the simulated rotors' motion."""
-    from sitl_bridge.lab.identification.flight_windows import measured_speeds
+    from sitl_bridge.lab.identification import measured_speeds
 
     commands = f"motor commands {log.source}, {log.commands.rate:.0f} Hz"
     speeds = measured_speeds(log)
@@ -191,15 +190,13 @@ def _show_wind(wind: WindEstimate, terminal: Terminal) -> None:
 
 
 def _identify_attitude(flight: Path, airframe: str | None, vehicle: str | None, *, keep: bool) -> None:
-    from sitl_bridge.lab.identification.attitude import identify as identify_attitude
-    from sitl_bridge.lab.identification.attitude import read_flight
-    from sitl_bridge.lab.identification.flight_source import flight_log
+    from sitl_bridge.lab.identification import flight_log, identify_attitude, read_attitude_flight
     from sitl_bridge.session.identified_models import models_file, save
 
     log = flight_log(flight, vehicle)
     name = airframe or airframe_of(flight, vehicle)
     file = models_file(name)
-    recorded = read_flight(log)
+    recorded = read_attitude_flight(log)
     seconds = recorded.time[-1] - recorded.time[0]
     found = identify_attitude(
         recorded.time,

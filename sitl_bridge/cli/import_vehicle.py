@@ -12,7 +12,7 @@ from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 
 if TYPE_CHECKING:
-    from sitl_bridge.lab.importing.importer import Imported
+    from sitl_bridge.lab.importing import Imported
 
 MOST_SHOWN = 12
 """Lines of what was left out that are printed; the file has all."""
@@ -50,9 +50,8 @@ def import_vehicle(
 
     The file names the source of every figure, marks those that are estimated, and lists what was left out.
     """
-    from sitl_bridge.lab.importing.estimates import Given
-    from sitl_bridge.lab.importing.importer import Choices
-    from sitl_bridge.lab.importing.importer import import_vehicle as make
+    from sitl_bridge.lab.importing import Choices, Given
+    from sitl_bridge.lab.importing import import_vehicle as make
 
     cells, capacity = _battery(battery)
     given = Given(name, mass, arm, propeller, cells, capacity)

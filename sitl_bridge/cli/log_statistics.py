@@ -23,7 +23,7 @@ def log_statistics(
 
     Each number is of the time in the air.  Those of a simulated flight that lie within the range are bold.
     """
-    from sitl_bridge.lab.validation.log_statistics import statistics, table
+    from sitl_bridge.lab.validation import statistics, table
 
     terminal = Terminal(quiet=quiet, verbose=verbose)
     found = []

@@ -10,13 +10,12 @@ import typer
 
 from sitl_bridge.analysis.evaluation.pose_error import Alignment, DeltaUnit
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import missing
 from sitl_bridge.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sitl_bridge.lab.odometry.evaluation import MotionEstimator, OdometryResult, Yardstick
+    from sitl_bridge.lab.odometry import MotionEstimator, OdometryResult, Yardstick
 
 
 def odometry(
@@ -49,12 +48,12 @@ def odometry(
     Each estimator is run in a process of its own.  The results hold its trajectory as a TUM file, a picture
     of the trajectories and one of the errors.
     """
-    from sitl_bridge.lab.odometry.evaluation import (
+    from sitl_bridge.lab.odometry import (
         Yardstick,
         built_in_estimator,
         external_estimator,
+        recorded_sensors,
     )
-    from sitl_bridge.lab.odometry.sensor_run import recorded_sensors
 
     chosen = [name for entry in names or () for name in entry.split(",") if name]
     if not chosen and not external:
@@ -68,19 +67,13 @@ def odometry(
 
 def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yardstick, as_json: bool) -> None:
     from sitl_bridge.base.output_file import write_json
-    from sitl_bridge.lab.odometry.evaluation import evaluate, facts_of
+    from sitl_bridge.lab.odometry import evaluate, facts_of, picture_writer
 
-    try:
-        from sitl_bridge.lab.odometry.plot import plot_errors, plot_trajectories
-    except ModuleNotFoundError as error:
-        raise missing("matplotlib", "pictures of trajectories", "figures") from error
+    draw = picture_writer()
     report = (lambda _line: None) if as_json else typer.echo
     results = evaluate(estimators, place, yardstick, report)
     write_json(place / "results.json", facts_of(results))
-    compared = {result.estimator.name: result.comparison for result in results if result.comparison}
-    if compared:
-        plot_trajectories(compared, place / "trajectories.png")
-        plot_errors(compared, place / "errors.png")
+    draw(results, place)
     if as_json:
         typer.echo(json.dumps(facts_of(results), indent=2))
     else:

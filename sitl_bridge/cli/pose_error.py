@@ -34,7 +34,7 @@ def pose_error(
 
     A TUM file contains one line per pose: time x y z qx qy qz qw.
     """
-    from sitl_bridge.lab.odometry.tum_file import read_tum
+    from sitl_bridge.lab.odometry import read_tum
 
     found = compare(
         read_tum(estimate),

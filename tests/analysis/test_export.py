@@ -23,7 +23,7 @@ from sitl_bridge.analysis.export.seen_samples import cloud_message, image_messag
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build
-from sitl_bridge.lab.identification.flight_source import read_identification_flight
+from sitl_bridge.lab.flights.flight_source import read_identification_flight
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.perception.sample_files import POINT
 from sitl_bridge.record.run_reader import RecordedRun

@@ -15,8 +15,8 @@ from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.lab.flights.flight_source import read_identification_flight
 from sitl_bridge.lab.identification.airframe_identification import identify_airframe
-from sitl_bridge.lab.identification.flight_source import read_identification_flight
 
 
 def run(*arguments: str) -> tuple[int, str]:

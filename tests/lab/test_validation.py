@@ -23,12 +23,10 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.cli.main import build
-from sitl_bridge.cli.terminal import Terminal
-from sitl_bridge.cli.validate import _flights
-from sitl_bridge.lab.identification.data_sets import read_table
-from sitl_bridge.lab.validation import disturbances
+from sitl_bridge.lab.flights.data_sets import read_table
+from sitl_bridge.lab.validation import disturbances, read_flights
 from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, updated
-from sitl_bridge.lab.validation.flight_facts import flight_facts
+from sitl_bridge.lab.validation.flight_facts import facts_of_flight
 from sitl_bridge.lab.validation.simulators import constant, sitl_bridge, textbook
 from sitl_bridge.lab.validation.windows import HORIZONS, Windows, errors, flight_errors
 
@@ -298,7 +296,7 @@ def test_a_measured_start_is_trusted_as_a_steady_kalman_filter_would(tmp_path: P
 def test_a_copy_of_a_flight_is_not_scored_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_crazyflie(tmp_path / "a.csv", rows(1))
     (tmp_path / "b.csv").write_bytes((tmp_path / "a.csv").read_bytes())
-    assert list(_flights(tmp_path, Terminal(verbose=True))) == ["a"]
+    assert list(read_flights(tmp_path, print, print)) == ["a"]
     said = capsys.readouterr().out
     assert "b is left out: it is a copy of a" in said
     assert hashlib.sha256((tmp_path / "a.csv").read_bytes()).hexdigest() in said
@@ -337,7 +335,7 @@ def test_check_sets_the_commands_of_a_flight_beside_an_airframe(tmp_path: Path) 
     found = []
     for airframe in ("crazyflie_published", weak):
         if not isinstance(airframe, str):
-            facts = flight_facts(airframe, flight)
+            facts = facts_of_flight(airframe, flight)
         else:
             result = CliRunner().invoke(
                 build(["check"]), ["check", airframe, "--flight", str(flight), "--json"]

@@ -45,6 +45,7 @@ PARTS = {
     "analysis": (("evaluation",), ("report",), ("replay",), ("export",)),
     "live": (("run",), ("bus",), ("view",), ("ros2",), ("outlets",)),
     "lab": (
+        ("flights",),
         ("identification",),
         ("importing",),
         ("validation",),
@@ -247,15 +248,8 @@ def test_the_core_knows_no_link_and_no_thread_and_the_swarm_does_no_input_or_out
 
 
 WIDER = {
-    "missions/papers/airrobot/figure_11.py": {
-        "sitl_bridge.lab.identification.airframe_identification",
-        "sitl_bridge.lab.identification.estimates",
-        "sitl_bridge.lab.identification.flight_source",
-    },
-    "missions/papers/xtdrone/table_3.py": {
-        "sitl_bridge.lab.odometry.evaluation",
-        "sitl_bridge.lab.odometry.sensor_run",
-    },
+    "missions/papers/airrobot/figure_11.py": {"sitl_bridge.lab.identification"},
+    "missions/papers/xtdrone/table_3.py": {"sitl_bridge.lab.odometry"},
 }
 """What shipped programs still import from inside."""
 PUBLIC = ("sitl_bridge.api.", "sitl_bridge.base.")
@@ -304,9 +298,32 @@ def test_lab_stands_on_the_public_api() -> None:
     assert found == INNER_OF_LAB
 
 
-def test_checks_need_no_lab_but_for_a_flight_and_a_campaign() -> None:
-    of_lab = {other for other in neighbours("cli.facts") if room(other) == "lab"}
-    assert of_lab == {"lab.campaign.space", "lab.validation.flight_facts"}
+ENTRIES = {
+    "cli.campaign": {"lab.campaign"},
+    "cli.facts": {"lab.campaign", "lab.validation"},  # of a campaign's file, and beside a flight
+    "cli.identify": {"lab.identification"},
+    "cli.import_vehicle": {"lab.importing"},
+    "cli.log_statistics": {"lab.validation"},
+    "cli.odometry": {"lab.odometry"},
+    "cli.pose_error": {"lab.odometry"},
+    "cli.validate": {"lab.validation"},
+}
+"""The package of lab by which each command enters."""
+
+
+def test_commands_enter_lab_by_its_packages() -> None:
+    found = {name: {other for other in neighbours(name) if room(other) == "lab"} for name in modules()}
+    assert {name: of for name, of in found.items() if of and room(name) == "cli"} == ENTRIES
+
+
+def test_checks_pull_no_identification() -> None:
+    reached, todo = set(), ["lab.validation", "lab.campaign"]
+    while todo:
+        new = {other for other in neighbours(todo.pop()) if room(other) == "lab"} - reached
+        reached |= new
+        todo += new
+    assert "lab.flights.flight_source" in reached
+    assert not any(name.startswith("lab.identification") for name in reached)
 
 
 def test_each_file_of_tests_has_instances_of_its_own() -> None:

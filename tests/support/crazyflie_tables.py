@@ -9,7 +9,7 @@ import numpy as np
 
 import sitl_bridge as sb
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.lab.identification.data_sets import CRAZYFLIE_MOTORS
+from sitl_bridge.lab.flights.data_sets import CRAZYFLIE_MOTORS
 from sitl_bridge.lab.validation.simulators.textbook import MOMENTS
 
 HEADER = [

@@ -16,9 +16,7 @@ from comparison import Row, new_figure, save
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
-from sitl_bridge.lab.identification.airframe_identification import identify_airframe
-from sitl_bridge.lab.identification.estimates import WindEstimate
-from sitl_bridge.lab.identification.flight_source import read_identification_flight
+from sitl_bridge.lab.identification import WindEstimate, identify_airframe, read_identification_flight
 
 WINDS = ((6.0, 180.0), (3.0, 240.0))
 """m/s, and deg from which it blows: figure 5's, then a weaker one from another side."""

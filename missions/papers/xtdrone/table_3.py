@@ -27,8 +27,7 @@ from sitl_bridge.api.poses import (
     pairs_by_delta,
 )
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.lab.odometry.evaluation import Yardstick, built_in_estimator, evaluate
-from sitl_bridge.lab.odometry.sensor_run import recorded_sensors
+from sitl_bridge.lab.odometry import Yardstick, built_in_estimator, evaluate, recorded_sensors
 
 WORLD = Path(__file__).resolve().parents[2] / "worlds" / "warehouse.yaml"
 PAIR = StereoCameraSpecification(

@@ -18,12 +18,12 @@ from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.world.sdf_world import search_path
+from sitl_bridge.lab.flights.flight_source import read_identification_flight
 from sitl_bridge.lab.identification.airframe_identification import (
     identified_fields,
     identified_sources,
     identify_airframe,
 )
-from sitl_bridge.lab.identification.flight_source import read_identification_flight
 from sitl_bridge.lab.importing.estimates import Given, complete, give_by_hand
 from sitl_bridge.lab.importing.figures import Figures
 from sitl_bridge.lab.importing.gazebo_sensors import SUITE, read_sensors

@@ -28,6 +28,7 @@ from sitl_bridge.api.poses import (
     compare,
 )
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.extras import missing
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system import launch
 from sitl_bridge.base.system.child_process import ChildProcess
@@ -164,6 +165,26 @@ def evaluate(
         report(f"{estimator.name} runs over {estimator.sensor.name}")
         results.append(_run(estimator, output / estimator.name, truths[estimator.sensor], yardstick))
     return results
+
+
+def picture_writer() -> Callable[[Sequence[OdometryResult], Path], None]:
+    """Return what draws the trajectories and errors of results into a directory.
+
+    Raises:
+        UserError: where matplotlib is not installed.
+    """
+    try:
+        from sitl_bridge.lab.odometry.plot import plot_errors, plot_trajectories
+    except ModuleNotFoundError as error:
+        raise missing("matplotlib", "pictures of trajectories", "figures") from error
+
+    def draw(results: Sequence[OdometryResult], place: Path) -> None:
+        compared = {result.estimator.name: result.comparison for result in results if result.comparison}
+        if compared:
+            plot_trajectories(compared, place / "trajectories.png")
+            plot_errors(compared, place / "errors.png")
+
+    return draw
 
 
 def _run(

@@ -9,12 +9,12 @@ import numpy as np
 from sitl_bridge.api.airframe_choice import Airframe as ApiAirframe
 from sitl_bridge.api.models import Airframe
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.lab.identification.flight_source import read_identification_flight
+from sitl_bridge.lab.flights.flight_source import read_identification_flight
 from sitl_bridge.lab.validation.simulators.sitl_bridge import Simulator
 from sitl_bridge.lab.validation.windows import Windows
 
 
-def flight_facts(airframe: Airframe, flight: Path) -> JsonObject:
+def facts_of_flight(airframe: Airframe, flight: Path) -> JsonObject:
     """Facts of a log beside the airframe: commands, and the rotors' speeds that carry the weight.
 
     Raises:

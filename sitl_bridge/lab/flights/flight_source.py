@@ -18,7 +18,7 @@ from sitl_bridge.api.logs import (
     vehicle_logs,
 )
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.lab.identification.data_sets import read_table
+from sitl_bridge.lab.flights.data_sets import read_table
 
 
 def flight_log(flight: Path, vehicle: str | None = None) -> Path:
