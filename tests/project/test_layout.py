@@ -317,7 +317,7 @@ def test_commands_enter_lab_by_its_packages() -> None:
 
 
 def test_checks_pull_no_identification() -> None:
-    reached, todo = set(), ["lab.validation", "lab.campaign"]
+    reached, todo = set[str](), ["lab.validation", "lab.campaign"]
     while todo:
         new = {other for other in neighbours(todo.pop()) if room(other) == "lab"} - reached
         reached |= new
