@@ -34,6 +34,13 @@ def test_qgroundcontrols_file_gives_the_autopilots_parameters_with_their_types(t
     assert [type(value) for value in found.values()] == [float, int, float, int]
 
 
+def test_a_comment_in_another_encoding_is_passed_over(tmp_path: Path) -> None:
+    """QGroundControl translates the vehicle's kind and writes it in the computer's encoding."""
+    file = tmp_path / "vehicle.params"
+    file.write_bytes(QGROUNDCONTROL.replace("Quadrotor", "多旋翼").encode("gb18030"))
+    assert len(read_parameter_file(file)) == 4
+
+
 @pytest.mark.parametrize(
     "text",
     [

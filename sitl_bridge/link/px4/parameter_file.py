@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from sitl_bridge.base.errors import ConfigurationError, shortened
-from sitl_bridge.base.input_file import read_bytes, read_text
+from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.link.mavlink import common as mavlink
 
@@ -56,14 +56,16 @@ def read_parameter_file(path: Path) -> Parameters:
         ConfigurationError: for a file that cannot be read, is another stack's or holds no parameters, and
             with the lines that are none.
     """
-    if b"\0" in read_bytes(path, MAX_FILE_BYTES):
+    content = read_bytes(path, MAX_FILE_BYTES)
+    if b"\0" in content:
         message = (
             "is PX4's binary file; save the parameters as text, with QGroundControl (Tools > Save to file)"
         )
         raise ConfigurationError(str(path), [message])
     found: Parameters = {}
     faults = []
-    for number, line in enumerate(read_text(path, MAX_FILE_BYTES).splitlines(), 1):
+    # Names and values are ASCII; QGroundControl writes its comments in the computer's own encoding.
+    for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), 1):
         other = _OTHER_STACK.match(line)
         if other:
             raise ConfigurationError(
