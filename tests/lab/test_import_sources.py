@@ -124,14 +124,35 @@ def test_a_xacro_that_includes_strangers_or_itself_is_refused(tmp_path: Path, te
         import_vehicle([file], tmp_path / "q.yaml", None, ALONE)
 
 
-def test_jinja_models_are_expanded(tmp_path: Path) -> None:
+def test_a_xacros_own_defaults_hold_and_arguments_win(tmp_path: Path) -> None:
+    """Those without a value are the vehicle's name, and false as a condition."""
+    pytest.importorskip("xacro")
+    arguments = '<xacro:arg name="radius" default="0.12"/><xacro:if value="$(arg pub_tf)"><link/></xacro:if>'
+    text = robot(arguments).replace(RADIUS, "").replace("${radius}", "$(arg radius)")
+    file = written(tmp_path, "q.xacro", text)
+    radii = [
+        load_airframe(import_vehicle([file], tmp_path / "q.yaml", None, choices).path).rotor_model.radius
+        for choices in (ALONE, Choices(ALONE.px4, arguments={"radius": "0.1"}))
+    ]
+    assert radii == [0.12, 0.1]
+
+
+@pytest.mark.parametrize("source", ["quad/quad.sdf.jinja", "quad", "outer"])
+def test_jinja_models_are_expanded(tmp_path: Path, source: str) -> None:
+    """As a file, as a directory that has only the template, and as an included model."""
     pytest.importorskip("jinja2")
     model = write_sdf(tmp_path, motors(CLASSIC))
-    text = "{% set m = 1.4 %}" + model.read_text(encoding="utf-8").replace("<mass>1.4<", "<mass>{{ m }}<")
-    file = written(model.parent, "quad.sdf.jinja", text)
-    assert load_airframe(import_vehicle([file], tmp_path / "q.yaml", None, ALONE).path).mass == pytest.approx(
-        1.44
-    )
+    text = model.read_text(encoding="utf-8")
+    model.unlink()
+    # numpy is at hand as in PX4's templates, math as in MRS's; arguments are YAML, those not given empty.
+    expression = "{{ parts.root(1.96)|float * spawner.share * np.ones(1)[0] }}{{ nothing.of.it(3) }}"
+    file = written(model.parent, "quad.sdf.jinja", "{% import 'parts.jinja' as parts %}" + text)
+    file.write_text(file.read_text(encoding="utf-8").replace("1.4<", f"{expression}<"), encoding="utf-8")
+    written(model.parent, "parts.jinja", "{% macro root(x) %}{{ math.sqrt(x) }}{% endmacro %}")
+    write_sdf(tmp_path, "", "<include merge='true'><uri>model://quad</uri></include>", "outer")
+    choices = Choices(ALONE.px4, arguments={"spawner": "{name: uav1, share: 1}"})
+    made = import_vehicle([tmp_path / source], tmp_path / "q.yaml", None, choices)
+    assert load_airframe(made.path).mass == pytest.approx(1.44)
 
 
 def test_parameters_with_a_mass_and_a_propeller_make_a_vehicle_that_hovers_as_they_say(
@@ -152,6 +173,39 @@ def test_parameters_with_a_mass_and_a_propeller_make_a_vehicle_that_hovers_as_th
     assert "inertia" in made.estimated
 
 
+def test_parameters_after_a_script_keep_their_own_rotors_and_a_body_that_can_be(tmp_path: Path) -> None:
+    """A script of the frame for PX4's parameters of before 1.13; its own title is not the vehicle's."""
+    script = written(tmp_path, "4001_quad_x", "param set-default CA_ROTOR_COUNT 4\n" + "".join(
+        f"param set-default CA_ROTOR{k}_P{axis} {value}\n"
+        for k in range(4) for axis, value in (("X", 9.0), ("Y", 9.0))
+    ))  # fmt: skip
+    file = written(
+        tmp_path, "real.params", PARAMETERS.replace("_PX 1", "_PX 0.1234").replace("_PY 1", "_PY 0.1234")
+    )
+    made = import_vehicle([script, file], tmp_path / "q.yaml", Given(mass=2.0, propeller="10x4.5"), ALONE)
+    airframe = load_airframe(made.path)
+    assert airframe.rotors[0].position[:2] == (0.1234, 0.1234)
+    assert airframe.inertia.of_a_body()
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.3, 1.0])
+def test_a_strong_vehicle_from_parameters_can_still_descend(tmp_path: Path, factor: float) -> None:
+    """With the idle speed that a small THR_MDL_FAC asks for, its motors would lift much of the weight."""
+    text = PARAMETERS.replace("THR_MDL_FAC 0.3", f"THR_MDL_FAC {factor}").replace(
+        "MPC_THR_HOVER 0.35", "MPC_THR_HOVER 0.12"
+    )
+    made = import_vehicle(
+        [written(tmp_path, "real.params", text)],
+        tmp_path / "q.yaml",
+        Given(mass=2.0, arm=0.25, propeller="10x4.5"),
+        ALONE,
+    )
+    motor, rotor = load_airframe(made.path).motor, load_airframe(made.path).rotor_model
+    assert isinstance(motor, FirstOrderMotor)
+    assert isinstance(rotor, CoefficientRotor)
+    assert 4.0 * rotor.thrust_c2 * motor.idle_speed**2 < 0.25 * 2.0 * 9.81
+
+
 def test_parameters_after_a_model_are_px4s_allocation_and_gains(tmp_path: Path) -> None:
     model, file = write_sdf(tmp_path, motors(CLASSIC)), written(tmp_path, "real.params", PARAMETERS)
     airframe = load_airframe(import_vehicle([model, file], tmp_path / "q.yaml", None, ALONE).path)
@@ -159,6 +213,27 @@ def test_parameters_after_a_model_are_px4s_allocation_and_gains(tmp_path: Path) 
     assert airframe.px4.allocation is not None
     assert airframe.px4.allocation.positions[0] == (1.0, 1.0)
     assert "MPC_THR_HOVER" not in airframe.px4.parameters
+
+
+def test_hectors_rotors_and_motors_are_in_its_parameters(tmp_path: Path) -> None:
+    body = written(tmp_path, "q.urdf", f'<robot name="q">{BASE}</robot>')
+    propulsion = (
+        "CT0s: 1.5e-5\n  CT1s: -2.5e-4\n  CT2s: -1.3e-5\n  k_t: 0.015\n  k_m: -0.00007\n  J_M: 2.6e-5"
+    )
+    propulsion += "\n  R_A: 0.2\n  Psi: 0.007\n  alpha_m: 0.1\n  beta_m: 0.01\n  l_m: 0.275"
+    drag = "quadrotor_aerodynamics:\n  C_wxy: 0.12\n  C_wz: 0.1"
+    file = written(tmp_path, "epp1045.yaml", f"quadrotor_propulsion:\n  {propulsion}\n{drag}\n")
+    airframe = load_airframe(import_vehicle([body, file], tmp_path / "h.yaml", None, ALONE).path)
+    assert [rotor.position[:2] for rotor in airframe.rotors] == [
+        (0, 0.275),
+        (0, -0.275),
+        (0.275, 0),
+        (-0.275, 0),
+    ]
+    assert [rotor.direction for rotor in airframe.rotors] == ["ccw", "ccw", "cw", "cw"]
+    assert airframe.rotor_model.radius == pytest.approx(5 * 0.0254)
+    assert airframe.drag.force == (0.12, 0.12, 0.1)
+    assert airframe.source("drag.force") == "epp1045.yaml: C_wxy, C_wz"
 
 
 def test_a_thrust_table_gives_back_the_motor_that_made_it(tmp_path: Path) -> None:
@@ -187,7 +262,10 @@ def test_a_thrust_table_gives_back_the_motor_that_made_it(tmp_path: Path) -> Non
         ("stand.csv", "rpm,watts\n1,2\n", "has no column of the thrust among rpm, watts"),
         ("stand.csv", "rpm,thrust_g\n1000,10\n2000,many\n", "line 3: a number is missing or is none"),
         ("stand.csv", "rpm,thrust_g\n1000,10\n", "fewer than 3 rows"),
+        ("stand.csv", "rpm,thrust_g\n1000,10\n2000,inf\n3000,90\n", "line 3: a number is not finite"),
         ("real.params", "CA_ROTOR_COUNT 2\n", "at least 3"),
+        ("real.params", PARAMETERS.replace("ROTOR0_PX 1", "ROTOR0_PX 1e30"), "is not a figure of a vehicle"),
+        ("real.params", PARAMETERS.replace("ROTOR0_PX 1", "ROTOR0_PX nan"), "is not a figure of a vehicle"),
         ("notes.docx", "x", "is of no kind that is read"),
         ("model.sdf", "<sdf><model name='m'/></sdf>", "has 0 rotors"),
     ],

@@ -82,12 +82,15 @@ def complete(figures: Figures, *, as_gazebo: bool) -> None:
     """Estimate what is missing.
 
     Raises:
-        UserError: for a vehicle whose mass or rotors no source gives.
+        UserError: for a vehicle whose mass or rotors no source gives, or that are not above 0.
     """
     if not figures.has("rotors"):
         raise UserError("no source has the rotors' places: give a model (SDF, URDF) or PX4's CA_ROTOR*")
     if not figures.has("mass"):
         raise UserError("no source has the mass: give it with --mass KG")
+    for path in ("mass", "rotor_model.thrust_c2", "rotor_model.radius"):
+        if (value := figures.get(path, 1.0)) <= 0.0:
+            raise UserError(f"{figures.sources[path]}: {path} is {value:g}, not above 0")
     hubs = np.array([rotor["position"] for rotor in figures.get("rotors")], np.float64)
     _complete_rotors(figures, hubs)
     if not as_gazebo:

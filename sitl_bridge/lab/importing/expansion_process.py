@@ -46,18 +46,15 @@ def confine(roots: Iterable[str]) -> None:
     sys.addaudithook(hook)
 
 
-class Defaults(dict[str, str]):
-    """Arguments of a xacro file; one that is not given is false if it sounds like a switch, else a name."""
+class Arguments(dict[str, str]):
+    """Arguments of a xacro file; one without a value is the vehicle's name, and false as a condition."""
 
     def __init__(self, given: dict[str, str], name: str) -> None:
         super().__init__(given)
         self.name = name
 
-    def __contains__(self, key: object) -> bool:
-        return True
-
     def __missing__(self, key: str) -> str:
-        return "false" if key.startswith(("enable_", "use_", "with_", "wait_")) else self.name
+        return self.name
 
 
 def package(name: str, roots: Iterable[str]) -> str:
@@ -80,7 +77,13 @@ def expand_xacro(file: str, roots: list[str], given: dict[str, str]) -> str:
     substitution_args._eval_find = lambda name: package(name, roots)
     document = xacro.parse(None, file)
     confine(roots)
-    arguments = Defaults(given, Path(file).stem.partition(".")[0].removesuffix("_base"))
+    arguments = Arguments(given, Path(file).stem.partition(".")[0].removesuffix("_base"))
+    boolean = xacro.get_boolean_value
+
+    def holds(value: object, condition: str | None) -> bool:
+        return (condition is None or value != arguments.name) and bool(boolean(value, condition))
+
+    xacro.get_boolean_value = holds
     xacro.init_stacks(file)
     xacro.process_doc(document, mappings=arguments)
     return str(document.toprettyxml(indent=" "))

@@ -17,6 +17,7 @@ import numpy as np
 
 from sitl_bridge.api.models import air, point_mass
 from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.dynamics.rotor import UP
@@ -55,6 +56,8 @@ COEFFICIENTS = {
     "rollingMomentCoefficient": ("rolling_moment", 1.0e-6),
 }
 TIMES = {"timeConstantUp": ("time_constant_up", 1 / 80), "timeConstantDown": ("time_constant_down", 1 / 40)}
+MOST_LIFT = 20.0
+"""Full thrust in weights that a vehicle can have: racing quadrotors have 10 to 15."""
 FIXED = "the motion of the joint {} (its link is taken as fixed)"
 MOTORS = "libgazebo_motor_model, MulticopterMotorModel"
 MAX_SPEED = "maxRotVelocity", 838.0
@@ -88,7 +91,9 @@ def body(tree: ModelTree) -> tuple[float, Floats, Floats]:
     for link in tree.links:
         inertial = link.node.find("inertial")
         mass = number(inertial, "mass", 1.0)
-        if mass <= 0.0:
+        if inertial is not None and mass < 0.0:
+            raise inertial.fault("<mass> is below 0")
+        if mass == 0.0:
             continue
         pose = link.pose @ pose_matrix(None if inertial is None else inertial.find("pose"))
         given, local = None if inertial is None else inertial.find("inertia"), np.empty((3, 3))
@@ -280,8 +285,21 @@ def _give_motors(tree: ModelTree, parts: list[RotorPart], figures: Figures) -> N
     if ranges:
         (span, idle), how = ranges[0], f"{where}: input_scaling and zero_position_armed of the channels"
     else:
-        span, idle = number(parts[0].plugin, *MAX_SPEED), 0.0
+        span, idle = top, 0.0
         how = f"{where}: maxRotVelocity at full command; the range of commands is not in the file"
+        lift = (
+            figures.get("rotor_model.thrust_c2")
+            * top**2
+            * len(parts)
+            / figures.get("mass")
+            / STANDARD_GRAVITY
+        )
+        if lift > MOST_LIFT:
+            figures.note(
+                f"maxRotVelocity {top:g} rad/s would lift {lift:.0f} times the weight, which no motor does:"
+                " the speeds are estimated"
+            )
+            return
     give_speeds(figures, idle, span, top, how)
 
 

@@ -45,9 +45,8 @@ def read_hector(path: Path, figures: Figures) -> None:
             figures.give(field, float(value), f"{path.name}: {key}", 16)
     for field, keys in DRAG.items():
         if set(keys) <= given.keys():
-            figures.give(
-                field, [float(given[key]) for key in keys], f"{path.name}: {', '.join(set(keys))}", 16
-            )
+            how = f"{path.name}: {', '.join(dict.fromkeys(keys))}"
+            figures.give(field, [float(given[key]) for key in keys], how, 16)
     if "l_m" in given:
         rotors = [
             {"position": [given["l_m"] * x, given["l_m"] * y, 0.0], "direction": d} for (x, y), d in PLUS

@@ -20,6 +20,7 @@ from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.world.sdf_world import search_path
 from sitl_bridge.lab.flights.flight_source import read_identification_flight
 from sitl_bridge.lab.identification.airframe_identification import (
+    check_output,
     identified_fields,
     identified_sources,
     identify_airframe,
@@ -87,8 +88,7 @@ def import_vehicle(
         UserError: for files that cannot be read or make no vehicle, and for an output that cannot be written.
     """
     given, choices = given or Given(), choices or Choices()
-    if output.suffix not in (".yaml", ".yml"):
-        raise UserError(f"{output}: an airframe file ends in .yaml")
+    check_output(output)
     figures = Figures(name=given.name or "")
     logs, tables = ([file for file in files if file.suffix.lower() == end] for end in (".ulg", ".csv"))
     others = [file for file in files if file not in (*logs, *tables)]

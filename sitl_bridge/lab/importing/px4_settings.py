@@ -154,7 +154,7 @@ def _give_geometry(parameters: Parameters, where: str, figures: Figures) -> None
         axis = [float(parameters.get(f"CA_ROTOR{k}_A{a}", up)) for a, up in zip("XYZ", UP, strict=True)]
         rotor = {"position": place, "direction": "ccw" if ratio >= 0.0 else "cw"}
         rotors.append(rotor | ({"axis": axis} if tuple(axis) != UP else {}))
-    if figures.has("motor.speed_range"):
+    if figures.has("rotor_model.thrust_c2"):
         if len(figures.get("rotors")) != count:
             raise UserError(f"{where}: has {count} rotors, the model before it {len(figures.get('rotors'))}")
         places, ratio = [rotor["position"][:2] for rotor in rotors], sum(map(abs, ratios)) / count
