@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sitl_bridge.api.logs import motor_signal
 from sitl_bridge.api.models import INCH, OTHER_LAWS, propellers_of_size, static_tests
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
@@ -42,8 +43,8 @@ INERTIA_SHARE = 0.5
 """Share of the mass that would have the vehicle's inertia at the rotors' distance: 0.35 to 0.68 of the five
 quadrotors shipped with a published inertia (x500, iris, hummingbird, pelican, crazyflie)."""
 THRUST_TO_WEIGHT = 2.0
-MOST_IDLE = 0.15
-"""Of the top speed: 2 % of the full thrust, so that a strong vehicle can still descend."""
+IDLE = 0.1
+"""Of the top speed: 1 % of the full thrust, so that a strong vehicle can still descend."""
 
 
 @dataclass(frozen=True)
@@ -157,20 +158,14 @@ def _complete_motors(figures: Figures, hover: float) -> None:
     estimate("motor.time_constant_down", 0.045 * size, how)
     if figures.has("motor.speed_range"):
         return
-    given = figures.get("px4.parameters.MPC_THR_HOVER")
-    share = given or 1.0 / THRUST_TO_WEIGHT
-    top = hover / math.sqrt(min(max(share, 0.05), 0.95))
-    factor = figures.get("px4.parameters.THR_MDL_FAC", 0.0)
-    idle, curve = 0.1 * top, "a tenth of the top speed"
-    if factor > 0.0:
-        # w = w_0 + (w_1 - w_0) c gives T/T_1 = (a + (1-a) c)^2, a = w_0/w_1, whose c^2 part is (1-a)^2 = f.
-        idle = top * min(1.0 - math.sqrt(min(factor, 1.0)), MOST_IDLE)
-        curve = f"THR_MDL_FAC {factor:g}, (1 - idle/top)^2, but {MOST_IDLE} of the top speed at most"
-    how = "(MPC_THR_HOVER)" if given else ", an ordinary share"
-    estimate(
-        "motor.speed_range", top - idle, f"hover at {share:.3g} of the full thrust {how}".replace(" ,", ",")
-    )
-    estimate("motor.idle_speed", idle, curve)
+    thrust, factor = (figures.get(f"px4.parameters.{name}") for name in ("MPC_THR_HOVER", "THR_MDL_FAC"))
+    turned, how = math.sqrt(1.0 / THRUST_TO_WEIGHT), "full thrust of twice the weight, an ordinary one"
+    if thrust is not None:
+        share = np.clip([thrust, factor or 0.0], [0.05, 0.0], [0.95, 1.0])
+        turned = IDLE + (1.0 - IDLE) * float(motor_signal(share[0], float(share[1])))
+        how = "hover at the command that PX4 gives for MPC_THR_HOVER and THR_MDL_FAC"
+    estimate("motor.idle_speed", IDLE * hover / turned, "a tenth of the top speed")
+    estimate("motor.speed_range", (1.0 - IDLE) * hover / turned, how)
 
 
 def _complete_inflow(figures: Figures) -> None:

@@ -15,7 +15,7 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import ConfigurationError, shortened
 from sitl_bridge.base.input_file import read_rows
-from sitl_bridge.lab.importing.estimates import EFFICIENCY
+from sitl_bridge.lab.importing.estimates import EFFICIENCY, IDLE
 from sitl_bridge.lab.importing.figures import Figures
 
 RPM = 2.0 * math.pi / 60.0
@@ -134,5 +134,5 @@ def read_thrust(path: Path, figures: Figures) -> None:
         give("motor.speed_range", start + rise - idle, how, off / speed.max())
     else:
         top = float(speed.max())
-        give("motor.idle_speed", 0.1 * top, "derived: a tenth of the top speed")
-        give("motor.speed_range", 0.9 * top, "its highest speed at full command")
+        give("motor.idle_speed", IDLE * top, "derived: a tenth of the top speed")
+        give("motor.speed_range", (1.0 - IDLE) * top, "its highest speed at full command")
