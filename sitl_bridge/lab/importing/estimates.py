@@ -15,9 +15,10 @@ from sitl_bridge.api.models import INCH, OTHER_LAWS, propellers_of_size, static_
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import rounded
 from sitl_bridge.core.dynamics.induced_flow import STALL_ANGLE
 from sitl_bridge.core.dynamics.rotor import CHORD, LIFT_SLOPE
-from sitl_bridge.lab.importing.figures import Figures, rounded
+from sitl_bridge.lab.importing.figures import Figures
 
 DENSITY = 1.225
 CELL_VOLTAGE, CELL_RESISTANCE = 3.8, 0.004

@@ -7,20 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sitl_bridge.base.errors import UserError, shortened
-from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.json_data import JsonObject, rounded
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, covers
 
 MOST = 1e10
 """Greatest number of a figure; PX4 has parameters in 1e-7 degrees."""
-
-
-def rounded(value: Any, digits: int = 6) -> Any:
-    """A number, or those of plain data, with so many digits; nothing is -0."""
-    if isinstance(value, dict):
-        return {key: rounded(item, digits) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(item, digits) for item in value]
-    return float(f"{value:.{digits}g}") + 0.0 if isinstance(value, float) else value
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.json_data import JsonObject, rounded
 from sitl_bridge.base.shipped_files import find_shipped
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.base.yaml_file import read
 from sitl_bridge.core.sensors.records import MAX_SENSORS
 from sitl_bridge.core.world.sdf_geometry import euler_degrees, numbers
-from sitl_bridge.lab.importing.figures import Figures, rounded
+from sitl_bridge.lab.importing.figures import Figures
 from sitl_bridge.lab.importing.gazebo_vehicle import FIXED, FRD, body, frd, moves
 from sitl_bridge.lab.importing.model_tree import ModelTree, Placed, number
 

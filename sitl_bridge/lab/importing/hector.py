@@ -42,11 +42,11 @@ def read_hector(path: Path, figures: Figures) -> None:
         raise ConfigurationError(str(path), faults or [f"has neither {' nor '.join(PARTS)}"])
     for key, value in given.items():
         for field in FIELDS.get(key, ()) if value else ():
-            figures.give(field, float(value), f"{path.name}: {key}", 16)
+            figures.give(field, value, f"{path.name}: {key}", 16)
     for field, keys in DRAG.items():
         if set(keys) <= given.keys():
             how = f"{path.name}: {', '.join(dict.fromkeys(keys))}"
-            figures.give(field, [float(given[key]) for key in keys], how, 16)
+            figures.give(field, [given[key] for key in keys], how, 16)
     if "l_m" in given:
         rotors = [
             {"position": [given["l_m"] * x, given["l_m"] * y, 0.0], "direction": d} for (x, y), d in PLUS

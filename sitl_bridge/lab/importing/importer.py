@@ -14,7 +14,7 @@ import yaml
 from sitl_bridge.api.models import load_airframe
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import is_file
-from sitl_bridge.base.json_data import JsonObject, plain_values
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.world.sdf_world import search_path
@@ -209,8 +209,8 @@ def airframe_text(figures: Figures, files: Sequence[str]) -> str:
         _dumped(head | {"sources": sources}, 100_000),
     ]
     for section in (section for section in ORDER if section in data):
-        value = plain_values(data[section])
-        lines.append(_dumped({section: value}, flow=None if isinstance(value, dict | list) else False))
+        flow = None if isinstance(data[section], dict | list) else False
+        lines.append(_dumped({section: data[section]}, flow=flow))
     if figures.left_out:
         lines += ["# Left out:", *(f"# - {what}" for what in figures.left_out)]
     return "\n".join(line.rstrip("\n") for line in lines) + "\n"

@@ -13,6 +13,7 @@ from typing import Any
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import is_file, read_text
+from sitl_bridge.core.dynamics.records import MAX_ROTORS
 from sitl_bridge.core.dynamics.rotor import UP
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.lab.importing.figures import Figures
@@ -31,7 +32,7 @@ _SOURCED = re.compile(r"\s*(?:\.|source)\s+\$\{R\}etc/init\.d(?:-posix)?/airfram
 _TITLE = re.compile(r"#\s*@name\s+(.+)")
 _COMPUTED = ("MPC_THR_HOVER", "THR_MDL_FAC")
 """Of the motors: kept where nothing else describes these."""
-_READ = re.compile(r"CA_(ROTOR|AIRFRAME|METHOD|R_REV|SV_|MC_)|BAT1_(N_CELLS|CAPACITY)$")
+_READ = re.compile(r"CA_(ROTOR|AIRFRAME|METHOD|R_REV|SV_|MC_)|BAT1_(N_CELLS|CAPACITY)$|SYS_AUTOSTART$")
 _KEPT = re.compile(
     r"(?!COM_(ARM|PREARM|POWER))(MC_|MPC_|NAV_|RTL_|COM_|GF_|IMU_D?GYRO|LNDMC_|LND_|CP_|MIS_|FD_)"
 )
@@ -90,63 +91,55 @@ def read_px4(path: Path, figures: Figures) -> None:
     """Give what an airframe script or a file of parameters says.
 
     Raises:
-        UserError: for a file that cannot be read, or rotors that do not fit those of an earlier source.
+        UserError: for a file that cannot be read, no multirotor, and rotors that do not fit those of an
+            earlier source.
     """
     if is_script(path):
         (parameters, title), where = script_parameters(path), f"PX4 {path.name}"
         label, name = path.name, path.name.partition("_")[2]
     else:
-        parameters, where, title, name = (
-            read_parameter_file(path),
-            path.name,
-            f"The vehicle of {path.name}",
-            path.stem,
-        )
+        parameters, where, name = read_parameter_file(path), path.name, path.stem
+        title = f"The vehicle of {path.name}"
         label = f"{int(parameters.get('SYS_AUTOSTART', 0))}_{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:40]}"
     if not parameters:
         raise UserError(f"{path}: sets no parameters")
-    figures.name, figures.description = figures.name or name, figures.description or title
-    give_parameters(parameters, where, figures)
-    gains = any(parameter.startswith(("MC_", "MPC_")) for parameter in parameters)
-    if gains and not any(parameter.startswith("SIM_") for parameter in parameters):
-        figures.give("px4.airframe", label, where)
-
-
-def give_parameters(parameters: Parameters, where: str, figures: Figures) -> None:
-    """Give what PX4's parameters say of a vehicle.
-
-    Raises:
-        UserError: for no multirotor, and rotors that do not fit those of an earlier source.
-    """
+    for parameter, value in parameters.items():
+        if _READ.match(parameter) and not math.isfinite(value):
+            raise UserError(f"{where}: {parameter} is {value}")
     kind = parameters.get("CA_AIRFRAME", 0)
     if kind not in (0, 14):  # multirotor, and that with tilting motors
         raise UserError(f"{where}: CA_AIRFRAME {kind} is no multirotor")
+    figures.name, figures.description = figures.name or name, figures.description or title
     known = figures.has("motor.speed_range")
     _give_geometry(parameters, where, figures)
     _give_range(parameters, where, figures)
-    for name, path, unit in (
-        ("BAT1_N_CELLS", "battery.cells", 1),
-        ("BAT1_CAPACITY", "battery.capacity", 1e-3),
-    ):
-        if (value := parameters.get(name, 0)) > 0 and not figures.has(path):
-            figures.give(path, int(value) if unit == 1 else value * unit, f"{where}: {name}")
-    for name, value in sorted(parameters.items()):
-        if name in _COMPUTED and known:
-            figures.leave_out(f"{name} {value:g} of {where}: computed from the motors")
-        elif name in _COMPUTED or (_KEPT.match(name) and not is_of_board(name) and math.isfinite(value)):
-            figures.give(f"px4.parameters.{name}", value, where, 7)
-        elif not _READ.match(name):
-            figures.leave_out(
-                f"{name.partition('_')[0]}_* of {where}: of the board, the sensors or the links"
-            )
+    cells, charge = (parameters.get(f"BAT1_{end}", 0) for end in ("N_CELLS", "CAPACITY"))
+    for field, value in (("battery.cells", int(cells)), ("battery.capacity", 1e-3 * charge)):
+        if value > 0 and not figures.has(field):
+            figures.give(field, value, where)
+    for parameter, value in sorted(parameters.items()):
+        if parameter in _COMPUTED and known:
+            figures.leave_out(f"{parameter} {value:g} of {where}: computed from the motors")
+        elif parameter in _COMPUTED or (
+            _KEPT.match(parameter) and not is_of_board(parameter) and math.isfinite(value)
+        ):
+            figures.give(f"px4.parameters.{parameter}", value, where, 7)
+        elif not _READ.match(parameter):
+            family = parameter.partition("_")[0]
+            figures.leave_out(f"{family}_* of {where}: of the board, the sensors or the links")
+    gains = any(parameter.startswith(("MC_", "MPC_")) for parameter in parameters)
+    if gains and not any(parameter.startswith("SIM_") for parameter in parameters):
+        figures.give("px4.airframe", label, where)
 
 
 def _give_geometry(parameters: Parameters, where: str, figures: Figures) -> None:
     count = int(parameters.get("CA_ROTOR_COUNT", 0))
     if count == 0:
         return
-    if count < 3:
-        raise UserError(f"{where}: CA_ROTOR_COUNT is {count}; a multirotor has at least 3")
+    if not 3 <= count <= MAX_ROTORS:
+        raise UserError(
+            f"{where}: CA_ROTOR_COUNT is {count:g}; a multirotor has at least 3, at most {MAX_ROTORS}"
+        )
     rotors: list[dict[str, Any]] = []
     ratios = [float(parameters.get(f"CA_ROTOR{k}_KM", 0.05)) for k in range(count)]
     for k, ratio in enumerate(ratios):
