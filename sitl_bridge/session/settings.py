@@ -44,6 +44,7 @@ from sitl_bridge.link.px4.given_parameters import (
     given_faults,
     grounding,
 )
+from sitl_bridge.link.px4.versions import named_for
 from sitl_bridge.live.outlets import OutletSettings
 from sitl_bridge.plan.plan import Plan, fence_breach, fenced
 from sitl_bridge.session.mission_file import check_mission
@@ -291,11 +292,19 @@ class VehicleSettings:
             ]
         return autopilot, plan, faults
 
+    @property
+    def named_parameters(self) -> dict[str, int | float]:
+        """Those given by name, here and in the airframe's file; not a real vehicle's (``px4.airframe``).
+
+        These are of its own PX4, which may be another version: what this one lacks is left out.
+        """
+        own = self.airframe.px4.parameters if self.airframe.px4.airframe is None else {}
+        return {**own, **self.parameters}
+
     def parameter_faults(self, autopilot: AutopilotChoice) -> list[str]:
         """Faults of the parameters that are given by name, here and in the airframe's file."""
         external, px4 = autopilot.kind == "external", autopilot.px4
-        own = {} if autopilot.kind == "builtin" else self.airframe.px4.parameters
-        given = {**own, **self.parameters}
+        given = self.parameters if autopilot.kind == "builtin" else self.named_parameters
         known = autopilot.known_parameters()
         faults = given_faults(given, known, None if px4 is None else px4.etc, own_battery=external)
         return [f"parameters of {self.airframe.name}: {fault}" for fault in faults]
@@ -306,8 +315,12 @@ class VehicleSettings:
         notes = [] if chosen is None else chosen.notes(autopilot.name)
         if autopilot.kind == "builtin":
             return notes
-        flown = {} if chosen is None else chosen.flown
-        held = grounding({**self.airframe.px4.parameters, **flown, **self.parameters})
+        flown, own = {} if chosen is None else chosen.flown, self.airframe.px4.parameters
+        held = grounding({**own, **flown, **self.parameters})
+        known = autopilot.known_parameters()
+        unknown = () if known is None else sorted(named_for(own, known).keys() - known.keys())
+        if unknown:
+            held.append(f"left out, not parameters of {autopilot.name}: {', '.join(unknown)}")
         return notes + [f"parameters of {self.airframe.name}: {note}" for note in held]
 
     def choose_parameters(

@@ -217,7 +217,7 @@ class VehicleRun:
             self.directory,
             self.px4_parameters(world, speed),
             self._stack_line,
-            given={**airframe.px4.parameters, **self.settings.parameters},
+            given=self.settings.named_parameters,
             lean=lean,
             expose=expose,
         )

@@ -104,6 +104,20 @@ def test_every_way_in_says_so_before_anything_starts(build: Px4Build, kind: str)
     assert "sensor_fault" in fault
 
 
+def test_parameters_of_a_real_vehicles_other_px4_are_left_out_with_a_note(build: Px4Build) -> None:
+    """Its file is of the version that it flies; a name in a file of one's own that PX4 lacks is a fault."""
+    airframe, choice = load_airframe("iris"), AutopilotChoice("px4", build)
+    own = airframe.px4.model_copy(update={"parameters": {"COM_OBS_AVOID": 1}, "airframe": "4001_mine"})
+    real = VehicleSettings(airframe.model_copy(update={"px4": own}))
+    assert real.parameter_faults(choice) == []
+    assert any(
+        "left out, not parameters of PX4: COM_OBS_AVOID" in n for n in real.parameter_notes(choice, World())
+    )
+    written = own.model_copy(update={"airframe": None})
+    (fault,) = VehicleSettings(airframe.model_copy(update={"px4": written})).parameter_faults(choice)
+    assert "COM_OBS_AVOID is not a parameter" in fault
+
+
 def test_so_does_a_program() -> None:
     with pytest.raises(UserError, match=r"SIM_BAT_DRAIN: PX4 starts .* use the battery of the airframe"):
         sb.Sitl("iris", parameters={"SIM_BAT_DRAIN": 20})
