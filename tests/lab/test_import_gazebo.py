@@ -205,7 +205,7 @@ def test_speeds_in_a_unit_of_their_own_make_the_same_forces_in_rad_per_second(tm
     assert isinstance(rotor, CoefficientRotor)
     assert 500.0 < motor.speed_range < 2000.0
     assert rotor.thrust_c2 * motor.speed_range**2 == pytest.approx(8.0, rel=1e-4)
-    assert rotor.drag * motor.speed_range == pytest.approx(0.08, rel=1e-4)
+    assert rotor.drag == pytest.approx(0.08 / motor.speed_range, rel=1e-4)
     assert rotor.torque_thrust_ratio == 0.016
 
 
