@@ -26,10 +26,10 @@ def plain_values(value: object) -> object:
     return value
 
 
-def rounded(value: Any, digits: int = 6) -> Any:
+def round_values(value: Any, digits: int = 6) -> Any:
     """A number, or those of plain data, with so many digits; tuples are lists, and nothing is -0."""
     if isinstance(value, dict):
-        return {key: rounded(entry, digits) for key, entry in value.items()}
+        return {key: round_values(entry, digits) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(entry, digits) for entry in value]
+        return [round_values(entry, digits) for entry in value]
     return float(f"{value:.{digits}g}") + 0.0 if isinstance(value, float) else value

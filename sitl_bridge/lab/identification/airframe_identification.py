@@ -16,7 +16,7 @@ from sitl_bridge.api.logs import TOO_SELDOM, VehicleLog
 from sitl_bridge.api.models import Airframe, find_airframe, load_airframe
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError, shortened
-from sitl_bridge.base.json_data import JsonObject, rounded
+from sitl_bridge.base.json_data import JsonObject, round_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
 from sitl_bridge.lab.identification.fitted_parameters import (
@@ -445,4 +445,4 @@ def _difference(base: object, own: object) -> Any:
     if isinstance(base, dict) and isinstance(own, dict):
         changed = {key: value for key, value in own.items() if value != base.get(key)}
         return {key: _difference(base.get(key), value) for key, value in changed.items()}
-    return rounded(own, 5)
+    return round_values(own, 5)

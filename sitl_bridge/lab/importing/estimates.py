@@ -15,7 +15,7 @@ from sitl_bridge.api.models import INCH, OTHER_LAWS, propellers_of_size, static_
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.json_data import rounded
+from sitl_bridge.base.json_data import round_values
 from sitl_bridge.core.dynamics.induced_flow import STALL_ANGLE
 from sitl_bridge.core.dynamics.rotor import CHORD, LIFT_SLOPE
 from sitl_bridge.lab.importing.figures import Figures
@@ -232,7 +232,7 @@ def _complete_body(figures: Figures, hubs: Floats) -> None:
     estimate, mass, radius = figures.estimate, figures.get("mass"), figures.get("rotor_model.radius")
     if not figures.has("inertia"):
         figures.note("the inertia is an estimate by the rotors' places: `identify` finds it from a flight")
-    xx, yy = (rounded(INERTIA_SHARE * mass * float(np.mean(hubs[:, k] ** 2)), 4) for k in (1, 0))
+    xx, yy = (round_values(INERTIA_SHARE * mass * float(np.mean(hubs[:, k] ** 2)), 4) for k in (1, 0))
     # A flat body has zz = xx + yy; rounded, it might have more, which no body has.
     how = "half the mass at the rotors' distance; 0.35 to 0.68 of it in five published quadrotors"
     estimate("inertia", {"xx": xx, "yy": yy, "zz": 0.999 * (xx + yy)}, how)

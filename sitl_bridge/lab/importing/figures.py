@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sitl_bridge.base.errors import UserError, shortened
-from sitl_bridge.base.json_data import JsonObject, rounded
+from sitl_bridge.base.json_data import JsonObject, round_values
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, covers
 
 MOST = 1e10
@@ -44,7 +44,7 @@ class Figures:
         if not all(abs(number) <= MOST for number in _numbers(value)):
             raise UserError(f"{source}: {path} {shortened(str(value), 60)} is not a figure of a vehicle")
         self.remove(path)
-        self.values[path], self.sources[path] = rounded(value, digits), source
+        self.values[path], self.sources[path] = round_values(value, digits), source
 
     def remove(self, path: str) -> None:
         """Forget a figure and those within it."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.base.json_data import JsonObject, rounded
+from sitl_bridge.base.json_data import JsonObject, round_values
 from sitl_bridge.base.shipped_files import find_shipped
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.base.yaml_file import read
@@ -79,7 +79,7 @@ class _Suite:
         """Replace an error of the suite; the first of a kind wins, as a camera may have an IMU, too."""
         if f"sensors.{kind}.{error}" in self.sources:
             return
-        next(sensor for sensor in self.sensors if sensor["kind"] == kind)[error] = rounded(value)
+        next(sensor for sensor in self.sensors if sensor["kind"] == kind)[error] = round_values(value)
         self.sourced(f"sensors.{kind}.{error}", source)
 
     def sourced(self, key: str, source: str) -> None:
@@ -192,7 +192,7 @@ def _read_sensor(
     head |= {"rate": min(rate, 100.0)} if rate > 0.0 else {}
     head["position"] = place
     head |= {"rotation": [round(a, 3) + 0.0 for a in angles]} if any(round(a, 3) for a in angles) else {}
-    suite.sensors.append(head | rounded(made))
+    suite.sensors.append(head | round_values(made))
     suite.sourced(f"sensors.{head['kind']}", sensor.name or kind)
 
 
