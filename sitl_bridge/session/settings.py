@@ -304,7 +304,7 @@ class VehicleSettings:
     def parameter_faults(self, autopilot: AutopilotChoice) -> list[str]:
         """Faults of the parameters that are given by name, here and in the airframe's file."""
         external, px4 = autopilot.kind == "external", autopilot.px4
-        given = self.parameters if autopilot.kind == "builtin" else self.named_parameters
+        given = dict(self.parameters) if autopilot.kind == "builtin" else self.named_parameters
         known = autopilot.known_parameters()
         faults = given_faults(given, known, None if px4 is None else px4.etc, own_battery=external)
         return [f"parameters of {self.airframe.name}: {fault}" for fault in faults]
