@@ -5,6 +5,7 @@ For research programs and for ``lab``: these names change only with a line in th
 
 from sitl_bridge.core.dynamics.motor import FirstOrderMotor
 from sitl_bridge.core.dynamics.performance import hover, performance
+from sitl_bridge.core.dynamics.records import MAX_ROTORS
 from sitl_bridge.core.dynamics.rotor_laws import thrust_and_torque
 from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
@@ -19,6 +20,7 @@ from sitl_bridge.core.world.custom_wind import Place, WindField
 
 __all__ = [
     "INCH",
+    "MAX_ROTORS",
     "OTHER_LAWS",
     "Airframe",
     "CameraSpecification",

@@ -177,11 +177,11 @@ def test_parameters_after_a_script_keep_their_own_rotors_and_a_body_that_can_be(
         for k in range(4) for axis, value in (("X", 9.0), ("Y", 9.0))
     ))  # fmt: skip
     file = written(
-        tmp_path, "real.params", PARAMETERS.replace("_PX 1", "_PX 0.1234").replace("_PY 1", "_PY 0.1234")
+        tmp_path, "real.params", PARAMETERS.replace("_PX 1", "_PX 0.23575").replace("_PY 1", "_PY 0.23575")
     )
     made = import_vehicle([script, file], tmp_path / "q.yaml", Given(mass=2.0, propeller="10x4.5"), ALONE)
     airframe = load_airframe(made.path)
-    assert airframe.rotors[0].position[:2] == (0.1234, 0.1234)
+    assert airframe.rotors[0].position[:2] == (0.23575, 0.23575)
     assert airframe.inertia.of_a_body()
 
 

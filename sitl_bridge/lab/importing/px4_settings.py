@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from sitl_bridge.api.models import MAX_ROTORS
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import is_file, read_text
-from sitl_bridge.core.dynamics.records import MAX_ROTORS
 from sitl_bridge.core.dynamics.rotor import UP
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.lab.importing.figures import Figures
