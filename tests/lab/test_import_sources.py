@@ -170,6 +170,14 @@ def test_parameters_with_a_mass_and_a_propeller_make_a_vehicle_that_hovers_as_th
     assert "inertia" in made.estimated
 
 
+def test_parameters_that_no_flight_over_the_link_can_have_are_left_out_by_name(tmp_path: Path) -> None:
+    names = ("RTL_TIME_MARGIN", "COM_FLTT_LOW_ACT", "LNDMC_Z_VEL_MAX", "MPC_POS_MODE", "NAV_DLL_ACT")
+    file = written(tmp_path, "real.params", PARAMETERS + "".join(f"{name} 3\n" for name in names))
+    made = import_vehicle([file], tmp_path / "q.yaml", Given(mass=2.0, arm=0.25, propeller="10x4.5"), ALONE)
+    assert not set(names) & set(load_airframe(made.path).px4.parameters)
+    assert all(any(what.startswith(name) for what in made.left_out) for name in names)
+
+
 def test_parameters_after_a_script_keep_their_own_rotors_and_a_body_that_can_be(tmp_path: Path) -> None:
     """A script of the frame for PX4's parameters of before 1.13; its own title is not the vehicle's."""
     script = written(tmp_path, "4001_quad_x", "param set-default CA_ROTOR_COUNT 4\n" + "".join(

@@ -37,6 +37,14 @@ _KEPT = re.compile(
     r"(?!COM_(ARM|PREARM|POWER))(MC_|MPC_|NAV_|RTL_|COM_|GF_|IMU_D?GYRO|LNDMC_|LND_|CP_|MIS_|FD_)"
 )
 """Gains and limits.  Those of the simulator, the sensors and a board's checks are sitl-bridge's own."""
+_LEFT = {
+    "COM_FLTT_LOW_ACT": "PX4 takes no remaining time of the simulated battery",
+    "RTL_TIME_MARGIN": "PX4 takes no remaining time of the simulated battery",
+    "LNDMC_Z_VEL_MAX": "PX4 itself lowers it to suit MPC_LAND_CRWL and MPC_LAND_SPEED",
+    "MPC_POS_MODE": "of the sticks; PX4 itself replaces values of older versions",
+    "NAV_DLL_ACT": "scripts fly without a ground station",
+}
+"""Of these, what a flight over the simulator link cannot have, and why."""
 
 
 def airframe_script(name: str, px4: Path | None, simulator: str = "") -> Path | None:
@@ -120,6 +128,8 @@ def read_px4(path: Path, figures: Figures) -> None:
     for parameter, value in sorted(parameters.items()):
         if parameter in _COMPUTED and known:
             figures.leave_out(f"{parameter} {value:g} of {where}: computed from the motors")
+        elif parameter in _LEFT:
+            figures.leave_out(f"{parameter} {value:g} of {where}: {_LEFT[parameter]}")
         elif parameter in _COMPUTED or (
             _KEPT.match(parameter) and not is_of_board(parameter) and math.isfinite(value)
         ):
