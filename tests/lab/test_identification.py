@@ -143,6 +143,18 @@ def test_the_fitted_airframe_is_written_with_sources_and_loads(tmp_path: Path) -
     assert "sensors" not in text
 
 
+def test_a_fit_that_makes_no_valid_airframe_is_not_written(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: iris\n")
+    found = replace(identified(), airframe=IRIS.model_copy(update={"mass": -1.0}))
+    with pytest.raises(UserError, match="not written") as refusal:
+        write_identified(path, "iris", found, ["flight.ulg"])
+    assert "unchecked" not in str(refusal.value)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["base: iris\n"]
+
+
 @pytest.mark.slow
 def test_mass_is_found_where_the_thrust_is_known() -> None:
     log = fly_synthetic(other_airframe({"mass": 1.2}), 18.0)

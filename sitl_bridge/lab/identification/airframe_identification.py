@@ -15,7 +15,7 @@ import yaml
 from sitl_bridge.api.logs import TOO_SELDOM, VehicleLog
 from sitl_bridge.api.models import Airframe, find_airframe, load_airframe
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.json_data import JsonObject, round_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
@@ -356,7 +356,7 @@ def advice_on(
 
 
 def write_identified(path: Path, base: str, found: Identification, flights: Sequence[str]) -> list[str]:
-    """Write the fields that differ from the base, with their sources, and read the file as a check.
+    """Write the fields that differ from the base, with their sources, if they make a valid airframe.
 
     Args:
         path: of the file.
@@ -367,8 +367,7 @@ def write_identified(path: Path, base: str, found: Identification, flights: Sequ
         notes for the user.
 
     Raises:
-        UserError: if the file cannot be written.
-        ConfigurationError: if the values make no valid airframe.
+        UserError: if the file cannot be written, or its values make no valid airframe: then it is as before.
     """
     prior = load_airframe(base).unloaded()
     changed, notes = identified_fields(prior, found)
@@ -379,8 +378,18 @@ def write_identified(path: Path, base: str, found: Identification, flights: Sequ
         "sources": identified_sources(found, ", ".join(flights)),
     }
     text = yaml.safe_dump(head, sort_keys=False, width=1000)
-    write_whole(path, text + yaml.safe_dump(changed, sort_keys=False, width=110, default_flow_style=None))
-    load_airframe(path)
+    draft = path.with_name(f"unchecked_{path.name}")  # beside it, where a base in the same directory is found
+    try:
+        write_whole(
+            draft, text + yaml.safe_dump(changed, sort_keys=False, width=110, default_flow_style=None)
+        )
+        load_airframe(draft)
+        draft.replace(path)
+    except ConfigurationError as error:
+        faults = str(error).replace(f"{draft}: ", "")
+        raise UserError(f"{path}: not written, the fit makes no valid airframe: {faults}") from error
+    finally:
+        draft.unlink(missing_ok=True)
     delay = next((e for e in found.estimates if e.parameter is DELAY), None)
     if delay is not None:
         notes.append(
