@@ -155,6 +155,13 @@ def test_jinja_models_are_expanded(tmp_path: Path, source: str) -> None:
     assert load_airframe(made.path).mass == pytest.approx(1.44)
 
 
+def test_a_template_s_missing_argument_is_named_with_the_option_that_gives_it(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    file = written(tmp_path, "q.sdf.jinja", "<sdf>{{ 2 * weight }}</sdf>")
+    with pytest.raises(UserError, match="'weight' is undefined; --arg NAME=VALUE gives it"):
+        import_vehicle([file], tmp_path / "q.yaml", None, ALONE)
+
+
 def test_parameters_with_a_mass_and_a_propeller_make_a_vehicle_that_hovers_as_they_say(
     tmp_path: Path,
 ) -> None:

@@ -136,7 +136,7 @@ def read_px4(path: Path, figures: Figures) -> None:
             figures.give(f"px4.parameters.{parameter}", value, where, 7)
         elif not _READ.match(parameter):
             family = parameter.partition("_")[0]
-            figures.leave_out(f"{family}_* of {where}: of the board, the sensors or the links")
+            figures.leave_out(f"what else {where} has of {family}_*: of the board, the sensors or the links")
     gains = any(parameter.startswith(("MC_", "MPC_")) for parameter in parameters)
     if gains and not any(parameter.startswith("SIM_") for parameter in parameters):
         figures.give("px4.airframe", label, where)

@@ -60,5 +60,8 @@ def _expanded(file: Path, kind: str, arguments: Mapping[str, str]) -> str:
     if "missing" in answer:
         raise missing(answer["missing"], f"{kind} templates", "import")
     if "error" in answer:
-        raise ConfigurationError(str(file), [f"the {kind} template: {shortened(answer['error'], 300)}"])
+        remedy = "; --arg NAME=VALUE gives it" if "undefined" in answer["error"].lower() else ""
+        raise ConfigurationError(
+            str(file), [f"the {kind} template: {shortened(answer['error'], 300)}{remedy}"]
+        )
     return str(answer["text"])
