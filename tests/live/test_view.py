@@ -575,6 +575,17 @@ def test_the_page_makes_no_elements_of_the_texts_of_others(
         assert not set("<>{}[]`|~\\_") & set(text)
 
 
+def test_a_broken_motor_has_its_number_of_scenarios_on_the_page(
+    page: Page, make_desk: Callable[..., Desk], tmp_path: Path
+) -> None:
+    desk = make_desk()
+    desk.link.command("motor_loss", "0", {"motor": 2, "thrust": 0.25})
+    desk.serve()
+    panel = page.panel(ViewedRun(make_run(tmp_path / "run")))
+    page.call(lambda: panel.show(take_snapshot(desk.server), 0.0, rows_at(0.0, 1)))
+    page.client.take(lambda: any("motor 2 at 25%" in text for text in page.client.texts()))
+
+
 def test_the_speed_on_the_page_is_that_of_the_simulation(
     page: Page, make_desk: Callable[..., Desk], tmp_path: Path
 ) -> None:

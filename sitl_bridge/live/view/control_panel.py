@@ -307,7 +307,8 @@ def _condition(health: JsonObject, row: np.void, report: StackReport | None) -> 
         f"battery {health['battery_voltage']:.1f} V, {health['battery_left']:.0%}",
     ]
     broken = [f"{fault['sensor']} {fault['instance']} {fault['fault']}" for fault in health["faults"]]
-    broken += [f"rotor {k} at {share:.0%}" for k, share in enumerate(health["rotor_health"]) if share < 1.0]
+    shares = enumerate(health["rotor_health"], 1)
+    broken += [f"motor {k} at {share:.0%}" for k, share in shares if share < 1.0]
     lines += [", ".join(broken)] if broken else []
     messages = [] if report is None else reversed(report.messages)
     texts = [f"*{time:.0f} s: {as_markdown(text)}*" for time, _, text in messages]
