@@ -27,7 +27,7 @@ def test_a_survey_leaves_a_photo_for_each_trigger_with_the_place_px4_logs(tmp_pa
     outcome, _, session = fly(MISSIONS / "survey.plan", tmp_path, "iris_survey")
     assert outcome.succeeded, outcome.reason
     rows = photos(session.directory.path)
-    log = ULog(str(next(session.directory.path.glob("autopilot/log/*/*.ulg"))))
+    log = ULog(str(next(session.directory.path.rglob("*.ulg"))))
     captures = log.get_dataset("camera_capture").data
     assert len(rows) == len(captures["timestamp"]) > 30
     for row, time, latitude, longitude in zip(

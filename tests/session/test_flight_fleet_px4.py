@@ -20,7 +20,7 @@ INSTANCE = 30
 HEIGHT = 6.0
 
 SCENARIO = """
-vehicles: [{{airframe: iris, count: 9, autopilot: px4, grid: {{spacing: 5, columns: 3}}}}]
+vehicles: [{{airframe: iris, count: 9, autopilot: px4, grid: {{spacing: 10, columns: 3}}}}]
 mission: {script}
 arguments: [--height, "6", --seconds, "30", --need, "7", --connect-limit, "120"]
 events:
