@@ -356,10 +356,10 @@ def _notes(run: RunRecord) -> list[str]:
                 texts = [rejection_in_words(name, share) for name, share in one.rejected.items()]
                 lines += [f"estimator {one.instance}: {t}" for t in texts if t not in one.failures]
             lines += _drift_words(vehicle)
-            for level, colour in ((VIBRATION_RED, "red"), (VIBRATION_ORANGE, "orange")):
-                if record.vibration > level:
-                    shaken = f"vibration up to {record.vibration:.1f} m/s^2"
-                    lines.append(f"{shaken}; Flight Review shows more than {level:g} in {colour}")
-                    break
+            if record.vibration > VIBRATION_ORANGE:
+                red = record.vibration > VIBRATION_RED
+                level, colour = (VIBRATION_RED, "red") if red else (VIBRATION_ORANGE, "orange")
+                shaken = f"vibration up to {record.vibration:.1f} m/s^2"
+                lines.append(f"{shaken}; Flight Review shows more than {level:g} in {colour}")
         found += [f"{vehicle.name}: {line}" if len(run.vehicles) > 1 else line for line in lines]
     return found
