@@ -213,6 +213,33 @@ def test_ctrl_c_just_before_a_kernel_is_compiled_on_demand_ends_the_program_too(
     assert (ran.returncode, ran.stderr) == (130, "sitl-bridge: interrupted by Ctrl-C\n")
 
 
+HANDED_OVER = """
+import os, signal, sys
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.system import signals
+@compiled
+def fly(x: float) -> float:
+    return x - 1.0
+def interrupt(frame, event, _argument):
+    if event == "call" and frame.f_code.co_name == "_object_compiled_hook" and "fly" in str(frame.f_locals):
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+def work() -> int:
+    sys.setprofile(interrupt)
+    fly(3.0)
+    return 0
+sys.exit(signals.run(work))
+"""
+
+
+def test_ctrl_c_while_llvm_hands_over_machine_code_ends_the_program(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(HANDED_OVER)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    ran = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (130, "sitl-bridge: interrupted by Ctrl-C\n")
+
+
 UNKNOWN = (
     "import numba, numpy as np; numba.__version__ = '0.999.0'\n{change}"
     "from sitl_bridge.flight import fly\n"

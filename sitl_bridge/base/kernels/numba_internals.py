@@ -46,6 +46,7 @@ from sitl_bridge.base.error_log import cause, print_error
 from sitl_bridge.base.kernels.announcement import announced_at_least
 from sitl_bridge.base.kernels.kernel_cache import file_of, write
 from sitl_bridge.base.kernels.record import numba_type
+from sitl_bridge.base.system.signals import uninterrupted
 
 OPTIONS = {
     "nopython": True,
@@ -138,6 +139,12 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         self._link_as("internal", counts="available_externally")
         super()._optimize_final_module()
         self._inline_reference_counts()
+
+    def _finalize_specific(self) -> None:
+        # LLVM hands the machine code over to a callback: an exception of a signal there would be lost, and
+        # the code with it.
+        with uninterrupted():
+            super()._finalize_specific()
 
     def _link_as(self, linkage: str, counts: str) -> None:
         """Change the linkage of the functions that were linked in, and of those that count references."""
