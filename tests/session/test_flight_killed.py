@@ -53,6 +53,7 @@ OTHERS = {
     "keeper": Victim(KEEPER, 1, "the mission was ended by SIGKILL"),
     "bus": Victim("sitl_bridge.live.bus.client", 0, "the bus was ended by SIGKILL"),
     "broker": Victim("sitl_bridge.live.bus.broker", 0, "the embedded broker was ended by SIGKILL"),
+    "page": Victim("sitl_bridge.live.view.live_page", 0, "the live view was ended by SIGKILL"),
 }
 
 
@@ -109,6 +110,7 @@ def fly_and_kill(
     """Kill a process of a hovering flight; returns what was printed, and the run directory."""
     command = [sys.executable, "-m", "sitl_bridge.cli.main", "fly", MISSION, "--headless"]
     options = ["--autopilot", stack, "--speed", "4", "--instance", str(INSTANCE), "--bus", "embedded"]
+    options += ["--view", str(8080 + INSTANCE)]
     temporary = directory / "temporary"
     temporary.mkdir()
     log = directory / "out"
@@ -124,7 +126,7 @@ def fly_and_kill(
         bridge = psutil.Process(flight.pid)
         wait_for(lambda: "hovering for" in log.read_text(), "the hover", 300.0)
         processes = family(bridge)
-        assert len(processes) >= 6, "bridge, stack, keeper, mission, bus and broker"
+        assert len(processes) >= 7, "bridge, stack, keeper, mission, bus, broker and page"
         (killed,) = (process for process in processes if runs(process, victim.word))
         killed.kill()
         assert flight.wait(300.0) == victim.status, log.read_text()
