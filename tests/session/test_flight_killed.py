@@ -125,6 +125,8 @@ def fly_and_kill(
     try:
         bridge = psutil.Process(flight.pid)
         wait_for(lambda: "hovering for" in log.read_text(), "the hover", 300.0)
+        # The bus and its broker have a low priority and start on their own time.
+        wait_for(lambda: any(runs(process, victim.word) for process in family(bridge)), victim.word)
         processes = family(bridge)
         assert len(processes) >= 7, "bridge, stack, keeper, mission, bus, broker and page"
         (killed,) = (process for process in processes if runs(process, victim.word))
