@@ -202,11 +202,12 @@ def page(place: Path, options: argparse.Namespace) -> None:
             client.start()
         if browser is not None:
             software = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--window-size=300,200"]
-            own_directory = f"--user-data-dir={place / 'chromium'}"
+            profile = ended.enter_context(tempfile.TemporaryDirectory(prefix="sitl-bridge-chromium-"))
+            own_directory = f"--user-data-dir={profile}"
             shown = [browser, "--headless=new", "--no-sandbox", *software, "--remote-debugging-port=0"]
-            page = subprocess.Popen([*shown, own_directory, own], stderr=subprocess.DEVNULL)
-            ended.callback(page.wait)
-            ended.callback(page.terminate)
+            environment = os.environ | {"TMPDIR": profile}
+            page = subprocess.Popen([*shown, own_directory, own], env=environment, stderr=subprocess.DEVNULL)
+            ended.callback(_end, page)
 
         def done() -> str:
             alive = sum(client.is_alive() for client in clients)
@@ -215,6 +216,14 @@ def page(place: Path, options: argparse.Namespace) -> None:
 
         watch(process, place, 3600.0 * options.scale / options.speed, done)
         stop.set()
+
+
+def _end(browser: subprocess.Popen[bytes]) -> None:
+    """End a browser; its processes write into its directory to the last."""
+    family = psutil.Process(browser.pid).children(recursive=True)
+    browser.terminate()
+    browser.wait()
+    psutil.wait_procs(family, 20.0)
 
 
 def broker(place: Path, options: argparse.Namespace) -> None:
