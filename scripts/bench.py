@@ -172,7 +172,7 @@ def bridge_step(
     proximity = Proximity() if count > 1 else None
     simulation = Simulation(World(), setups, seed=1, proximity=proximity)
     ports = [PORT + i for i in range(count)]
-    server = LockstepServer(simulation, ports=ports, speed=math.inf, on_stall="leave", patience=5.0)
+    server = LockstepServer(simulation, ports=ports, speed=math.inf, on_stall="leave", timeout=5.0)
     server.prepare()
     stacks: list[Px4Process] = []
     with contextlib.ExitStack() as stack:
@@ -187,10 +187,10 @@ def bridge_step(
         time.sleep(SETTLE)
         own = Path(f"/proc/self/task/{server.thread_id}/stat")
         tasks = [own, *(Path(f"/proc/{px4.pid}/stat") for px4 in stacks)]
-        begin, first, before = time.monotonic(), server.status().steps, [used(task) for task in tasks]
+        begin, first, before = time.monotonic(), server.status().steps, [read_usage(task) for task in tasks]
         time.sleep(seconds)
         steps, duration = server.status().steps - first, time.monotonic() - begin
-        spent = np.array([used(task) for task in tasks]) - before
+        spent = np.array([read_usage(task) for task in tasks]) - before
     if server.failure is not None:
         raise server.failure
     parts = [duration, *spent[0], *spent[1:].sum(axis=0)]
@@ -198,10 +198,10 @@ def bridge_step(
 
 
 PARTS = ("whole", "bridge", "bridge_in_the_kernel", "px4", "px4_in_the_kernel")
-"""What ``bridge_step`` tells, in us."""
+"""Figures that ``bridge_step`` prints, in us."""
 
 
-def used(task: Path) -> tuple[float, float]:
+def read_usage(task: Path) -> tuple[float, float]:
     """Processor time of a process or thread by its file in /proc, s: all of it, and that in the kernel."""
     user, system = map(int, task.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[11:13])
     tick = os.sysconf("SC_CLK_TCK")
@@ -331,7 +331,7 @@ def fleet(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return {"vehicle_steps_per_second": found}
 
 
-def built_in(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
+def measure_built_in(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Simulated over processor time of vehicles in Hold with the built-in stack, everything on one core."""
     found: dict[str, float] = {}
     for airframe, counts in (("iris", (1,)), ("iris_full", (1, 10, 100, 200, 1000))):
@@ -493,7 +493,7 @@ def perception(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 MEASUREMENTS = {
     "start-up": (start_up, "from starting Python to the first sensor frame, and memory"),
     "steps": (fleet, "dynamics and sensors of the iris in flight, by number of vehicles, one core"),
-    "built-in": (built_in, "the built-in stack with dynamics and sensors, one core, processor time"),
+    "built-in": (measure_built_in, "the built-in stack with dynamics and sensors, one core, processor time"),
     "avoidance": (avoidance, "predictive collision avoidance, per vehicle and tick, processor and wall time"),
     "recorder": (recorder, "a recording: processor time and bytes"),
     "perception": (perception, "a depth image and a lidar in each shipped world, processor time"),
@@ -504,7 +504,7 @@ MEASUREMENTS = {
 
 
 def machine() -> dict[str, Any]:
-    """What figures depend on besides the code."""
+    """The machine and the software, on which figures depend besides the code."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return {

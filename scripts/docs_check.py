@@ -164,17 +164,17 @@ def run_line(line: str, directory: Path, px4: Path | None) -> tuple[str, str]:
         line = " ".join([*before, campaign, table.splitlines()[1].split(",")[0]])
     if px4 is not None:
         line = re.sub(r"~/PX4-Autopilot|(?<=--px4 )DIR\b", shlex.quote(str(px4.resolve())), line)
-    words = [part for word in shlex.split(line, comments=True) for part in expanded(word)]
+    words = [part for word in shlex.split(line, comments=True) for part in expand_braces(word)]
     if words[1] == "fly" and "--speed" not in words:
         words[2:2] = ["--speed", "max"]
     if words[1] in ("fly", "start") and px4 is None and "--autopilot" not in words:
         words[2:2] = ["--autopilot", "builtin"]
     if words[1] == "mission":
-        return beside_a_server(words, directory, px4)
+        return run_beside_server(words, directory, px4)
     return run(words, directory, px4)
 
 
-def expanded(word: str) -> list[str]:
+def expand_braces(word: str) -> list[str]:
     """A word with its braces expanded, as shells do."""
     found = re.fullmatch(r"(.*)\{([^{}]*,[^{}]*)\}(.*)", word)
     if found is None:
@@ -209,7 +209,7 @@ def run(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
     return "failed", f"exit code {code}; {' / '.join(last)}"
 
 
-def beside_a_server(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
+def run_beside_server(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
     """Run `mission` with a flight stack that runs already."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     started = subprocess.Popen(

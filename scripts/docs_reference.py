@@ -187,7 +187,7 @@ def user_files() -> dict[str, list[str]]:
             f"# {heading} file\n",
             f"Every field of {article} {heading.lower()} file.  A field without a default is required"
             f"{', unless there is a `base`' if model is Airframe else ''}.\n",
-            *described(heading, file_schema(heading.lower()), places, f"{pages[heading]}.md"),
+            *describe(heading, file_schema(heading.lower()), places, f"{pages[heading]}.md"),
         ]
     return found
 
@@ -225,7 +225,7 @@ def measures() -> Iterator[str]:
         yield f"| `{kind.name}` | {cell(kind.title)} | {kind.unit} | {cell(limit)} |"
 
 
-def described(heading: str, schema: dict[str, Any], places: dict[str, str], page: str = "") -> Iterator[str]:
+def describe(heading: str, schema: dict[str, Any], places: dict[str, str], page: str = "") -> Iterator[str]:
     """The fields of a schema, and of each section that it refers to and that has no place on a page yet."""
     sections: dict[str, dict[str, Any]] = schema.pop("$defs", {})
     new = {name: section for name, section in sections.items() if name not in places}
@@ -244,7 +244,7 @@ def bus_topics() -> Iterator[str]:
     yield "tells how they are used; `sitl-bridge schema bus` prints their schema.\n"
     for topic, (model, mode) in message_models().items():
         yield f"## `{topic}`\n"
-        yield from described(topic, model.model_json_schema(mode=mode), {})
+        yield from describe(topic, model.model_json_schema(mode=mode), {})
 
 
 def recorded_columns() -> Iterator[str]:

@@ -74,7 +74,7 @@ class Watch:
 
 
 @contextlib.contextmanager
-def running(*arguments: str, place: Path) -> Iterator[subprocess.Popen[bytes]]:
+def run_program(*arguments: str, place: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A program of this package with its output in a file, interrupted at the end."""
     with (place / "output.txt").open("ab") as output:
         process = subprocess.Popen([*SITL, *arguments], stdout=output, stderr=subprocess.STDOUT)
@@ -95,7 +95,7 @@ def watch(process: subprocess.Popen[bytes], place: Path, seconds: float, done: C
         seen.note(done())
 
 
-def lasting(place: Path) -> Path:
+def write_lasting_airframe(place: Path) -> Path:
     """An airframe whose battery lasts."""
     airframe = place / "lasting.yaml"
     airframe.write_text("name: lasting\nbase: iris\nbattery: {capacity: 1000}\n", encoding="utf-8")
@@ -113,7 +113,7 @@ def judge(place: Path) -> None:
 def ten_hours(place: Path, options: argparse.Namespace) -> None:
     """Hover for ten hours on the built-in stack in this process; the last line is of the report."""
     watched = Watch(os.getpid(), place)
-    with sb.Sitl(lasting(place), runs=place) as sitl:
+    with sb.Sitl(write_lasting_airframe(place), runs=place) as sitl:
         sitl.vehicle.arm()
         sitl.vehicle.take_off(10.0)
         for _ in range(PARTS):
@@ -125,7 +125,7 @@ def ten_hours(place: Path, options: argparse.Namespace) -> None:
 
 def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: int = 1) -> None:
     """Hover at full speed over the link; the last line is of the report."""
-    airframe, plan, scenario = lasting(place), place / "hover.plan", place / "hover.yaml"
+    airframe, plan, scenario = write_lasting_airframe(place), place / "hover.plan", place / "hover.yaml"
     seconds = 3600.0 * hours * options.scale
     home = [47.397742, 8.545594]
     item = {"type": "SimpleItem", "frame": 3, "autoContinue": True}
@@ -150,7 +150,7 @@ def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: i
     scenario.write_text(json.dumps({"vehicles": each}), encoding="utf-8")
     stack = ["--autopilot", "builtin"] if options.px4 is None else ["--px4", str(options.px4)]
     command = ["fly", str(scenario), *stack, "--speed", "max", "--headless", "--runs-dir", str(place)]
-    with running(*command, place=place) as process:
+    with run_program(*command, place=place) as process:
         watched = Watch(process.pid, place)
         while process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -162,7 +162,7 @@ def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: i
     judge(place)
 
 
-def starts(place: Path, options: argparse.Namespace) -> None:
+def start_often(place: Path, options: argparse.Namespace) -> None:
     """A thousand starts and resets of sb.Sitl in one process, with a take-off each."""
     watched, count = Watch(os.getpid(), place), max(PARTS, round(1000 * options.scale))
     for number in range(count):
@@ -194,7 +194,7 @@ def page(place: Path, options: argparse.Namespace) -> None:
     command = ["start", "--autopilot", "builtin", "--view", str(port), "--headless", "--runs-dir", str(place)]
     with (
         contextlib.ExitStack() as ended,
-        running(*command, "--speed", f"{options.speed:g}", place=place) as process,
+        run_program(*command, "--speed", f"{options.speed:g}", place=place) as process,
     ):
         _wait_for(port)
         clients = [threading.Thread(target=listen, args=(number,), daemon=True) for number in range(count)]
@@ -248,7 +248,7 @@ def broker(place: Path, options: argparse.Namespace) -> None:
     client.reconnect_delay_set(min_delay=1, max_delay=1)
     process, silent, count = begin(), 0, max(PARTS, round(100 * options.scale))
     bus = ["--bus", f"mqtt://127.0.0.1:{port}?run=soak", "--headless", "--runs-dir", str(place)]
-    with running("start", "--autopilot", "builtin", *bus, place=place) as program:
+    with run_program("start", "--autopilot", "builtin", *bus, place=place) as program:
         client.connect("127.0.0.1", port)
         client.loop_start()
         watched = Watch(program.pid, place)
@@ -283,7 +283,7 @@ def commands(place: Path, options: argparse.Namespace) -> None:
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)  # type: ignore[attr-defined]
     client.on_message = hear
     bus = ["--bus", f"embedded:{port}", "--headless", "--runs-dir", str(place)]
-    with running("start", "--autopilot", "builtin", *bus, place=place) as program:
+    with run_program("start", "--autopilot", "builtin", *bus, place=place) as program:
         _wait_for(port)
         client.connect("127.0.0.1", port)
         client.loop_start()
@@ -300,8 +300,8 @@ def commands(place: Path, options: argparse.Namespace) -> None:
                     body = {"version": 1, "request_id": f"s{sent}", "speed": 1.0 + sent % 5, "direction": 0}
                     client.publish(f"sitl/{run}/command/wind", json.dumps(body), qos=1)
                 time.sleep(0.02)
-            told = {name: counts.get(name) for name in ("executed", "refused", "unanswered")}
-            watched.note(f"{sent} sent, {answers[0]} answers, {told}")
+            counted = {name: counts.get(name) for name in ("executed", "refused", "unanswered")}
+            watched.note(f"{sent} sent, {answers[0]} answers, {counted}")
         client.loop_stop()
 
 
@@ -314,7 +314,7 @@ def campaign(place: Path, options: argparse.Namespace) -> None:
     file.write_text(f"base: {missions / 'hop.yaml'}\n{vary}\nruns: {count}\n", encoding="utf-8")
     rows, watched = place / "soak" / "rows.jsonl", None
     for part in range(1, PARTS + 2):
-        with running("campaign", "run", str(file), "--out", str(rows.parent), place=place) as program:
+        with run_program("campaign", "run", str(file), "--out", str(rows.parent), place=place) as program:
             watched = Watch(program.pid, rows.parent)
             while program.poll() is None and _lines(rows) < part * count / (PARTS + 1):
                 time.sleep(0.2)
@@ -347,7 +347,7 @@ KINDS: dict[str, Callable[[Path, argparse.Namespace], None]] = {
     "hover": hover,
     "ten_hours": ten_hours,
     "nine": lambda place, options: hover(place, options, hours=1.0, count=9),
-    "starts": starts,
+    "starts": start_often,
     "page": page,
     "campaign": campaign,
     "broker": broker,

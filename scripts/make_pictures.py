@@ -39,7 +39,7 @@ EYE, AIM = np.array([-7.0, -11.0, 8.0]), np.array([1.0, 0.0, -2.5])
 
 
 @contextlib.contextmanager
-def opened(url: str, width: int, height: int, scale: float = 1.0) -> Iterator[Page]:
+def open_page(url: str, width: int, height: int, scale: float = 1.0) -> Iterator[Page]:
     """A page of a size in pixels."""
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
@@ -55,7 +55,7 @@ def take_view(run: Path, seconds: float) -> None:
     viewed = ViewedRun(run)
     playback = Playback(viewed, PORT)
     try:
-        with opened(page_url(PORT), 1200, 640) as page:
+        with open_page(page_url(PORT), 1200, 640) as page:
             while not playback.server.get_clients():
                 page.wait_for_timeout(100)
             page.get_by_label("Quantity").click()
@@ -78,7 +78,7 @@ def take_view(run: Path, seconds: float) -> None:
 
 def take_report(run: Path, picture: Path) -> None:
     """Take the picture of the section "Flight" of ``report.html`` in a run's directory."""
-    with opened((run / "report.html").resolve().as_uri(), 1120, 900, 1.25) as page:
+    with open_page((run / "report.html").resolve().as_uri(), 1120, 900, 1.25) as page:
         page.wait_for_timeout(REPORT_DRAWN)
         page.locator("section", has=page.get_by_role("heading", name="Flight", exact=True)).screenshot(
             path=picture

@@ -105,10 +105,10 @@ static int listen_on(int port) {
 }
 
 /* Waits for an answer, at most so many ms; whether it came.  Nobody waits for a vehicle that has gone. */
-static int await_answer(struct link *link, int patience) {
+static int await_answer(struct link *link, int timeout) {
   while (link->fd >= 0) {
     struct pollfd ready = {.fd = link->fd, .events = POLLIN};
-    if (poll(&ready, 1, patience) == 0) return 0;
+    if (poll(&ready, 1, timeout) == 0) return 0;
     const ssize_t count = recv(link->fd, link->in + link->have, sizeof link->in - (size_t)link->have, 0);
     if (count <= 0) {
       close(link->fd);

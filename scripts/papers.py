@@ -45,7 +45,7 @@ def table(rows: list[Any]) -> Iterator[str]:
         yield f"| {row.quantity} | {row.unit} | {row.paper or '–'} | {row.shown} | {row.difference} |"
 
 
-def written(page: str, program: Path, picture: str, rows: list[Any]) -> str:
+def write_lines(page: str, program: Path, picture: str, rows: list[Any]) -> str:
     """A page with new lines between the markers of a program."""
     begin, end = (f"<!-- {program.stem}: {mark} -->" for mark in ("begin", "end"))
     before, found, rest = page.partition(begin)
@@ -80,7 +80,7 @@ def main() -> None:
         if not options.quick:
             page = PAGES / f"{paper}.md"
             shown = f"images/{name}" if picture.exists() else ""
-            page.write_text(written(page.read_text("utf-8"), program, shown, rows), "utf-8")
+            page.write_text(write_lines(page.read_text("utf-8"), program, shown, rows), "utf-8")
     if wrong:
         sys.exit("different from the paper, and no reason is given: " + "; ".join(wrong))
 

@@ -229,7 +229,7 @@ def tables(found: list[tuple[Section, list[Figure]]]) -> Iterator[str]:
         yield ""
 
 
-def updated(page: str, lines: list[str]) -> str:
+def update_page(page: str, lines: list[str]) -> str:
     """The page with other lines between its markers."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page differs")
     options = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")
-    new = updated(page, list(tables(collect())))
+    new = update_page(page, list(tables(collect())))
     if options.check:
         sys.exit(f"{PAGE.name} differs; run scripts/validation" if new != page else 0)
     PAGE.write_text(new, encoding="utf-8")

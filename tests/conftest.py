@@ -104,7 +104,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def compiled_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """No word of late kernels that compile for long, for tests that compare all that is printed."""
-    monkeypatch.setattr(numba_internals, "announced_at_least", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(numba_internals, "announce_at_least", lambda *_: contextlib.nullcontext())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -209,7 +209,7 @@ def serve(
         *names: str,
         speed: float = math.inf,
         on_stall: OnStall = "continue",
-        patience: float = 1.0,
+        timeout: float = 1.0,
         seed: int = 1,
         recorder: StepRecorder | None = None,
         notes: list[str] | None = None,
@@ -221,7 +221,7 @@ def serve(
             ports=[free_port() for _ in range(len(simulation))],
             speed=speed,
             on_stall=on_stall,
-            patience=patience,
+            timeout=timeout,
             recorder=recorder,
             notify=(notes if notes is not None else []).append,
             note_stall=lambda *stall: (stalls if stalls is not None else []).append(stall),

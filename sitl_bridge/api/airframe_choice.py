@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.base.field_paths import making
+from sitl_bridge.base.field_paths import name_faults_of
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSpecification
@@ -73,7 +73,7 @@ class Airframe(vehicle.Airframe):
         given = merged.get("sources", {})
         sources = {key: text for key, text in given.items() if not any(covers(n, key) for n in new)}
         merged["sources"] = sources | dict.fromkeys(new, SET_HERE)
-        with making(f"changed copy of {self.name}"):
+        with name_faults_of(f"changed copy of {self.name}"):
             made = vehicle.Airframe.model_validate(merged)
         kept = {sensor.name: sensor for sensor in self.custom_sensors()}
         changes: JsonObject = {

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.kernels.announcement import announce_compilation
 
 
 @contextlib.contextmanager
@@ -15,5 +15,5 @@ def compilation_shown() -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with announced(lambda line: print(line, file=sys.stderr, flush=True)):
+    with announce_compilation(lambda line: print(line, file=sys.stderr, flush=True)):
         yield

@@ -171,8 +171,8 @@ class FleetStacks(FlightStacks):
         result = self._commander(vehicle).command(number, [*params, *[0.0] * (7 - len(params))], self.now)
         self._collect()
         if result != ACCEPTED:
-            told = [text for _, _, level, text in self._texts[before:] if level <= WARNING]
-            why = "; ".join(told) or RESULTS.get(result, f"result {result}")
+            warnings = [text for _, _, level, text in self._texts[before:] if level <= WARNING]
+            why = "; ".join(warnings) or RESULTS.get(result, f"result {result}")
             raise UserError(f"{self.title(vehicle)} refuses to {what}: {why}")
 
     def parameter(self, vehicle: int, name: str) -> float:

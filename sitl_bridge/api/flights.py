@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sitl_bridge.analysis.evaluation.measures import checked_limits
+from sitl_bridge.analysis.evaluation.measures import validate_limits
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.truth_table import TruthTable
-from sitl_bridge.api.vehicle_arrays import checked_parameters
+from sitl_bridge.api.vehicle_arrays import validate_parameters
 from sitl_bridge.api.world_choice import WindChoice, World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.user_controller import Controller
 from sitl_bridge.base.errors import UserError
@@ -133,7 +133,7 @@ def fly(
     options = FlightOptions(
         wind=None if wind is None else World(wind=wind).specification.wind,
         origin=None if home is None else World(origin=home).specification.origin,
-        parameters=checked_parameters(parameters or {}),
+        parameters=validate_parameters(parameters or {}),
         parameter_file=load_parameters(params, wins=params_win),
         airframe=None if airframe is None else airframe_of(airframe),
         controller=_law(controller),
@@ -150,7 +150,7 @@ def fly(
         expose=expose,
         fence=None if fence is None else load_fence(fence),
         python=None if python is None else find_interpreter(python),
-        limits=checked_limits(limits or {}, "limits"),
+        limits=validate_limits(limits or {}, "limits"),
     )
     settings = flight_settings(Path(mission), options)
     with compilation_shown():

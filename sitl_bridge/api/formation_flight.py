@@ -18,7 +18,7 @@ from sitl_bridge.core.simulation.events import OnEvent, Timeline, actions, ignor
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.session.formation_flight import BUILTIN_INTERVAL, FormationFlight
 from sitl_bridge.session.scenario import LoadedScenario
-from sitl_bridge.session.scenario_settings import law_of, parameter_file_of
+from sitl_bridge.session.scenario_settings import controller_of, parameter_file_of
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles
 from sitl_bridge.swarm.formation.formation import true_slot_errors
@@ -71,7 +71,7 @@ def fly_formation(
                 frame,
                 member.name,
                 (float(place[0]), float(place[1]), 0.0),
-                controller=law_of(member, Path(scenario.document.source)),
+                controller=controller_of(member, Path(scenario.document.source)),
                 parameters=member.specification.parameters,
                 parameter_file=parameter_file_of(member, Path(scenario.document.source)),
             )

@@ -6,10 +6,10 @@ For research programs and for ``lab``: these names change only with a line in th
 from sitl_bridge.analysis.evaluation.measures import (
     KINDS,
     OWN,
-    checked_limits,
     kind_of,
     near_measure,
     sort_names,
+    validate_limits,
     whole_name,
 )
 from sitl_bridge.analysis.evaluation.rotors_evaluation import (
@@ -29,7 +29,6 @@ __all__ = [
     "RunRecord",
     "Spectrum",
     "Verdict",
-    "checked_limits",
     "constant_setpoints",
     "disturbance_results",
     "html_page",
@@ -39,6 +38,7 @@ __all__ = [
     "sort_names",
     "spectrum",
     "step_responses",
+    "validate_limits",
     "waypoint_results",
     "whole_name",
 ]

@@ -200,7 +200,7 @@ def flyable_trajectory(
         bad = (clearance < least) | (distances_from_legs(waypoints, places).min(axis=1) > ROUNDING)
         if not bad.any():
             return path, float(clearance.min())
-        points = _halved(points, places[bad])
+        points = _halve_legs(points, places[bad])
     clearance = _clearances(planner, straight)[1]
     if clearance.min() < least:
         raise UserError(
@@ -237,7 +237,7 @@ def distances_from_legs(points: Floats, places: Floats) -> Floats:
     return np.asarray(np.linalg.norm(away, axis=2))
 
 
-def _halved(points: Floats, places: Floats) -> Floats:
+def _halve_legs(points: Floats, places: Floats) -> Floats:
     """Return the polyline with the middle of every leg that is the nearest to one of some places."""
     legs = np.unique(distances_from_legs(points, places).argmin(axis=1))
     return np.insert(points, legs + 1, 0.5 * (points[legs] + points[legs + 1]), axis=0)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sitl_bridge.api.airframe_choice import AirframeChoice
 from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.truth_table import Recording
-from sitl_bridge.api.vehicle_arrays import VehicleArrays, checked_seed, placed
+from sitl_bridge.api.vehicle_arrays import VehicleArrays, place_vehicles, validate_seed
 from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
@@ -63,7 +63,7 @@ class Simulation(VehicleArrays):
         proximity: Proximity | None = None,
         sensors: bool = True,
     ) -> None:
-        found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
+        found, called, places, headings = place_vehicles(airframes, names, positions, spacing, yaw)
         self.airframes, self.names = tuple(found), tuple(called)
         self._numbers = list(range(len(found)))
         setups = VehicleSetup.of_fleet(found, places, headings, called)
@@ -74,7 +74,7 @@ class Simulation(VehicleArrays):
             raise UserError(f"step: {step:g} s is not above 0")
         with compilation_shown():
             self._physics = Core(
-                world_of(world).build(), setups, seed=checked_seed(seed), step=period, proximity=proximity
+                world_of(world).build(), setups, seed=validate_seed(seed), step=period, proximity=proximity
             )
         self._stepped = False
         self._episodes = np.zeros(len(found), np.int64)
@@ -141,7 +141,7 @@ class Simulation(VehicleArrays):
         Raises:
             UserError: for a value that does not fit.
         """
-        chosen = self._chosen(mask, "set_state")
+        chosen = self._parse_mask(mask, "set_state")
         given = {
             "position": (position, 3),
             "velocity": (velocity, 3),
@@ -210,7 +210,7 @@ class Simulation(VehicleArrays):
             raise UserError(f"{name} of vehicle {bad} is not finite")
         return rows
 
-    def _chosen(self, mask: ArrayLike | None, what: str) -> Mask:
+    def _parse_mask(self, mask: ArrayLike | None, what: str) -> Mask:
         chosen = np.ones(len(self), np.bool_) if mask is None else np.asarray(mask)
         if chosen.shape != (len(self),) or chosen.dtype != np.bool_:
             raise UserError(f"{what}: the mask is {len(self)} times True or False, not {chosen!r}")
@@ -310,10 +310,10 @@ class Simulation(VehicleArrays):
         """
         if mask is not None and seed is not None:
             raise UserError("reset: a new seed is for all vehicles; leave out the mask")
-        chosen = self._chosen(mask, "reset")
+        chosen = self._parse_mask(mask, "reset")
         self._episodes[chosen] += 1
         if seed is not None:
-            seed = checked_seed(seed)
+            seed = validate_seed(seed)
             self._episodes[:] = 0
         if mask is None:
             self._core.reset(seed, self._episodes.tolist())

@@ -128,7 +128,7 @@ class WarmPool:
             elif one.session.look():
                 one.session.hold()
                 one.settled.set()
-        except Exception as error:  # noqa: BLE001  (told; the next flight begins its own session)
+        except Exception as error:  # noqa: BLE001  (reported; the next flight begins its own session)
             state = "waited for its flight" if one.settled.is_set() else "was made ready"
             one.fault = cause(error)
             self._notify(
@@ -210,7 +210,7 @@ class FlightPool:
                 flight.finish(str(error))
                 raise UserError(f"{error}; logs in {flight.directory}") from None
             return flight
-        return LinkedStacks(self.waiting.take(_key(settings)) or self._settled(settings))
+        return LinkedStacks(self.waiting.take(_key(settings)) or self._try_settled(settings))
 
     def _begin(self, settings: FlightSettings) -> ReadySession:
         instances: list[Instance] = []
@@ -231,7 +231,7 @@ class FlightPool:
             raise
         return session
 
-    def _settled(self, settings: FlightSettings) -> ReadySession:
+    def _try_settled(self, settings: FlightSettings) -> ReadySession:
         session = self._begin(settings)
         try:
             session.settle()

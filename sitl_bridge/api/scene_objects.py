@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.field_paths import making
+from sitl_bridge.base.field_paths import name_faults_of
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.height_map_file import MAX_HEIGHTS
 from sitl_bridge.core.world.mesh_file import is_solid, validate_triangle_count
@@ -104,7 +104,7 @@ class Path3D(PathSpecification):
         end: Literal["stop", "return", "loop"] = "return",
     ) -> None:
         rows = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(points, float)))
-        with making("Path3D"):
+        with name_faults_of("Path3D"):
             super().__init__(points=rows, speed=speed, start=start, end=end)
 
 
@@ -136,7 +136,7 @@ class Texture(TextureSpecification):
                 raise UserError(f"Texture: pixels are (rows, columns, 3) of uint8, not {pixels.shape}")
         file = picture if isinstance(picture, str | Path) else _ARRAY
         chosen = {"pattern": pattern} if pattern else {"file": Path(file)}
-        with making("Texture"):
+        with name_faults_of("Texture"):
             super().__init__(size=size, color=second, **chosen)
         self._pixels = pixels
 
@@ -153,7 +153,7 @@ class Box(BoxObject):
     """
 
     def __init__(self, size: Sequence[float], **common: Unpack[Common]) -> None:
-        with making("Box"):
+        with name_faults_of("Box"):
             super().__init__(kind="box", size=tuple(float(x) for x in size), **_fields(common))
 
 
@@ -169,7 +169,7 @@ class Sphere(SphereObject):
     """
 
     def __init__(self, radius: float, **common: Unpack[Common]) -> None:
-        with making("Sphere"):
+        with name_faults_of("Sphere"):
             super().__init__(kind="sphere", radius=radius, **_fields(common))
 
 
@@ -186,7 +186,7 @@ class Cylinder(CylinderObject):
     """
 
     def __init__(self, radius: float, length: float, **common: Unpack[Common]) -> None:
-        with making("Cylinder"):
+        with name_faults_of("Cylinder"):
             super().__init__(kind="cylinder", radius=radius, length=length, **_fields(common))
 
 
@@ -232,7 +232,7 @@ class Mesh(MeshObject):
                 raise UserError(
                     f"Mesh: colors are ({len(indices)}, 3), one for each face, not {painted.shape}"
                 )
-        with making("Mesh"):
+        with name_faults_of("Mesh"):
             super().__init__(kind="mesh", file=_ARRAY, **_fields(common))
         whole = indices.astype(np.int64)
         self._geometry = TriangleMesh(points, whole, painted, is_solid(points, whole))
@@ -258,7 +258,7 @@ class HeightMap(HeightMapObject):
                 f"HeightMap: heights are finite figures in m, two rows and columns at least and"
                 f" {MAX_HEIGHTS:,} heights at most, not {grid.shape}"
             )
-        with making("HeightMap"):
+        with name_faults_of("HeightMap"):
             super().__init__(kind="height_map", file=_ARRAY, spacing=spacing, **_fields(common))
         self._geometry = HeightGrid(grid, spacing)
 
@@ -294,7 +294,7 @@ class Voxels(OctreeObject):
         least = np.asarray(corner, np.float64)
         if least.shape != (3,) or not np.isfinite(least).all() or not 1e-4 <= size <= 1e4:
             raise UserError("Voxels: size is from 0.1 mm to 10 km, and corner three finite figures in m")
-        with making("Voxels"):
+        with name_faults_of("Voxels"):
             super().__init__(kind="octree", file=_ARRAY, **_fields(common))
         self._geometry = VoxelGrid(cells, least, size)
 
@@ -316,6 +316,6 @@ class Marker(MarkerObject):
     def __init__(
         self, size: float, id: int = 0, dictionary: Dictionary = "4x4_50", **common: Unpack[Common]
     ) -> None:
-        with making("Marker"):
+        with name_faults_of("Marker"):
             super().__init__(kind="marker", size=size, id=id, dictionary=dictionary, **_fields(common))
         self._pixels = marker_pixels(dictionary, id)

@@ -14,13 +14,13 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 from pydantic import TypeAdapter, ValidationError
 
-from sitl_bridge.analysis.evaluation.measures import checked_limits
+from sitl_bridge.analysis.evaluation.measures import validate_limits
 from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.api.airframe_choice import AirframeChoice
 from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.pool import FlightPool, needs_processes
 from sitl_bridge.api.stacks import Stacks
-from sitl_bridge.api.vehicle_arrays import checked_parameters, checked_seed, checked_speed, placed
+from sitl_bridge.api.vehicle_arrays import place_vehicles, validate_parameters, validate_seed, validate_speed
 from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.api.was_attribute import was_attribute
 from sitl_bridge.api.world_choice import WindChoice, World, WorldChoice, world_of
@@ -152,8 +152,8 @@ class Flight(Vehicles):
         if self._published:
             raise UserError("reset: the flight is on the bus; end the `with` block of publish() first")
         if seed is not None:
-            self._seed_step = checked_seed(seed) - self._settings.seed
-            self._settings = replace(self._settings, seed=checked_seed(seed))
+            self._seed_step = validate_seed(seed) - self._settings.seed
+            self._settings = replace(self._settings, seed=validate_seed(seed))
         self._stacks.close()
         self._verdict = None
         self._flight[0] = self._open()
@@ -342,10 +342,10 @@ class Sitl(Flight):
         warm: int = 0,
     ) -> None:
         require_not_loading("a Sitl")
-        speed, given = checked_speed(speed), checked_parameters(parameters or {})
+        speed, given = validate_speed(speed), validate_parameters(parameters or {})
         file = load_parameters(params, wins=params_win)
-        found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
-        laws = _controllers(controller, len(found))
+        found, called, places, headings = place_vehicles(airframes, names, positions, spacing, yaw)
+        controllers = _controllers(controller, len(found))
         chosen = choose_autopilot(
             "px4" if px4 is not None and autopilot == "builtin" else autopilot,
             None if px4 is None else Path(px4),
@@ -362,23 +362,23 @@ class Sitl(Flight):
                     position=place,
                     yaw=heading,
                     autopilot="px4" if chosen.kind == "px4" else "builtin",
-                    controller=law if isinstance(law, str) else None,
+                    controller=choice if isinstance(choice, str) else None,
                     parameters=given,
                     parameter_file=file,
                 )
-                for airframe, vehicle, place, heading, law in zip(
-                    found, called, places, headings, laws, strict=True
+                for airframe, vehicle, place, heading, choice in zip(
+                    found, called, places, headings, controllers, strict=True
                 )
             ),
             name,
             world=world_of(world).specification,
-            seed=checked_seed(seed),
+            seed=validate_seed(seed),
             speed=speed,
             px4=None if chosen.px4 is None else Path(chosen.px4.root),
             runs=Path("runs" if runs is None else runs),
             on_stall="wait",
             proximity=proximity,
-            limits=checked_limits(limits or {}, "limits"),
+            limits=validate_limits(limits or {}, "limits"),
             fence=None if fence is None else load_fence(fence),
             wait=wait,
         )
@@ -389,7 +389,7 @@ class Sitl(Flight):
             warnings.warn(note, RuntimeWarning, stacklevel=2)
         events = events_of(faults, settings)
         linked = mavlink or chosen.kind == "px4" or not math.isinf(speed) or needs_processes(settings, events)
-        if linked and any(law is not None and not isinstance(law, str) for law in laws):
+        if linked and any(choice is not None and not isinstance(choice, str) for choice in controllers):
             raise UserError("controller: a flight stack of its own process takes a name or FILE.py:CLASS")
         alone = isinstance(airframes, str | Path) or not isinstance(airframes, Sequence)
         super().__init__(
@@ -399,7 +399,7 @@ class Sitl(Flight):
             owns_pool=True,
             linked=linked,
             alone=alone,
-            controllers=laws,
+            controllers=controllers,
             files=runs is not None,
             record=record,
         )

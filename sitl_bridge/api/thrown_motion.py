@@ -69,7 +69,7 @@ class Throw:
         self._state["external_force"] = self._mass * self._given[0]
         self._state["external_moment"] = self._inertia @ self._given[1]
 
-    def feel(self) -> None:
+    def observe(self) -> None:
         """Learn from the step that has been taken what else acts; nothing from outside acts any more."""
         self._others = (self._motion() - self._before) / self._step - self._given
         self._state["external_force"] = self._state["external_moment"] = 0.0

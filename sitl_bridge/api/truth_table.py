@@ -11,7 +11,7 @@ import numpy as np
 from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Mask, Records, Singles
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.record.records import ROW, converted, flat, row_type
+from sitl_bridge.record.records import ROW, convert_rows, flat, row_type
 from sitl_bridge.record.truth_log import TruthLog, as_rows, read_truth
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class Recording(Closing, TruthTable):
         if self._log is not None:
             self._log.write(rows)
         else:
-            self._blocks.append(np.array(converted(rows, self._rows.dtype)))
+            self._blocks.append(np.array(convert_rows(rows, self._rows.dtype)))
 
     @property
     def rows(self) -> Records:

@@ -194,7 +194,7 @@ class VehicleArrays:
         return found
 
 
-def checked_seed(seed: int) -> int:
+def validate_seed(seed: int) -> int:
     """A valid seed.
 
     Raises:
@@ -205,7 +205,7 @@ def checked_seed(seed: int) -> int:
     return int(seed)
 
 
-def checked_speed(speed: object) -> float:
+def validate_speed(speed: object) -> float:
     """A valid speed, simulated over wall time.
 
     Raises:
@@ -216,7 +216,7 @@ def checked_speed(speed: object) -> float:
     return float(speed)
 
 
-def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, int | float]:
+def validate_parameters(parameters: Mapping[str, Any]) -> dict[str, int | float]:
     """Parameters of flight stacks, which are numbers.
 
     Raises:
@@ -228,7 +228,7 @@ def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, int | float]:
     return dict(parameters)
 
 
-def placed(
+def place_vehicles(
     airframes: AirframeChoice | Sequence[AirframeChoice],
     names: Sequence[str] | None,
     positions: ArrayLike | None,

@@ -286,8 +286,8 @@ class Vehicles(VehicleArrays):
 
         waiting = self._commands.wait(self._numbers, done_or_left, limit)
         if waiting:
-            told = "; ".join(self._state_of(i) for i in waiting)
-            raise UserError(f"not {what} within {limit:g} s of simulated time: {told}")
+            listed = "; ".join(self._state_of(i) for i in waiting)
+            raise UserError(f"not {what} within {limit:g} s of simulated time: {listed}")
 
     # ------------------------------------------------------------------ arming, take-off, landing
 
@@ -656,7 +656,7 @@ class Vehicles(VehicleArrays):
                 one.push(left)
             self._commands.advance(1)
             for one in thrown:
-                one.feel()
+                one.observe()
 
     # ------------------------------------------------------------------ missions, modes, parameters, MAVLink
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self, TypeAlias
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.field_paths import making
+from sitl_bridge.base.field_paths import name_faults_of
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world import world as core
 from sitl_bridge.core.world.custom_wind import Velocity, WindField
@@ -60,7 +60,7 @@ class World:
             fields["origin"] = dict(zip(("latitude", "longitude", "altitude"), origin, strict=True))
         if wind is not None:
             fields["wind"] = _wind(wind)
-        with making("World"):
+        with name_faults_of("World"):
             self.specification = core.WorldSpecification.model_validate(fields)
 
     @classmethod

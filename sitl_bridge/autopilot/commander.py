@@ -278,7 +278,7 @@ class Commander:
         self.armed = False
         self._takeoff_time = -1
         self.intended = self._after_disarming
-        self.flight.disarmed()
+        self.flight.note_disarmed()
         self.send_text(INFO, f"Disarmed by {reason}")
         return True
 
@@ -315,7 +315,7 @@ class Commander:
         land, output = self.land, self._modes.output
         was_landed = land.landed
         if not self.armed:
-            land.disarmed()
+            land.note_disarmed()
         else:
             if output.level <= records.IDLE:
                 thrust = 0.0
@@ -584,7 +584,7 @@ def _orbit(commander: Commander, params: Params, _now: int) -> int:
     if math.isfinite(params[4]) and math.isfinite(params[5]) and state.projection is not None:
         x, y = state.projection.local(params[4], params[5])
     if math.isfinite(params[6]) and state.projection is not None:
-        z = state.projection.down(params[6])
+        z = state.projection.down_of_altitude(params[6])
     radius = abs(radius)
     if not LEAST_RADIUS <= radius <= values["MC_ORBIT_RAD_MAX"]:
         commander.send_text(CRITICAL, "Orbit radius limit exceeded")

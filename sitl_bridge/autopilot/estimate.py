@@ -16,7 +16,7 @@ from sitl_bridge.core.world.geography import Projection
 CODES = {"i": "q", "f": "d"}
 
 
-def packed_fields(record: np.dtype[Packed], names: Sequence[str]) -> struct.Struct:
+def make_unpacker(record: np.dtype[Packed], names: Sequence[str]) -> struct.Struct:
     """Return what unpacks the numbers of some fields of a record, one after another.
 
     Args:
@@ -36,7 +36,7 @@ def packed_fields(record: np.dtype[Packed], names: Sequence[str]) -> struct.Stru
     return struct.Struct("".join(parts))
 
 
-_WORDS = packed_fields(
+_WORDS = make_unpacker(
     ESTIMATE,
     (
         *("time", "valid", "attitude", "angular_velocity", "velocity", "position", "acceleration"),

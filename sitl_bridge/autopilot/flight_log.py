@@ -265,7 +265,7 @@ class EstimateLog:
         place = reader["truth_position"].tolist()
         if self._truth_frame is None:
             latitude, longitude, altitude = place
-            self._truth_frame = Projection(math.radians(latitude), math.radians(longitude), altitude)
+            self._truth_frame = Projection.from_degrees(latitude, longitude, altitude)
             self._truth_origin = named(("ref_lat", "ref_lon", "ref_alt"), place)
         self._put(
             "vehicle_local_position_groundtruth",
@@ -514,7 +514,7 @@ class StackLog:
                 "home_position",
                 now,
                 **named(("lat", "lon", "alt"), home),
-                **named(("x", "y", "z"), (x, y, projection.down(home[2]))),
+                **named(("x", "y", "z"), (x, y, projection.down_of_altitude(home[2]))),
                 valid_alt=True,
                 valid_hpos=True,
                 valid_lpos=True,

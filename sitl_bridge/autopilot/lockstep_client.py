@@ -134,8 +134,8 @@ def _answer(peer: Peer, time: int, client: ClientArrays) -> bool:
 
 
 @compiled
-def serve(stack_handles: Ints, client_arrays: tuple[AnyArray, ...], patience: int) -> int:
-    """Answer steps until the commander is due, a partner has sent something, or ``patience`` ns have passed.
+def serve(stack_handles: Ints, client_arrays: tuple[AnyArray, ...], timeout: int) -> int:
+    """Answer steps until the commander is due, a partner has sent something, or ``timeout`` ns have passed.
 
     What partners send after an update of the commander is read before the next step, however soon that comes:
     if simulated time stands still meanwhile, messages take effect at the time at which they are sent.
@@ -143,7 +143,7 @@ def serve(stack_handles: Ints, client_arrays: tuple[AnyArray, ...], patience: in
     Args:
         stack_handles: of one vehicle's ``StackArrays``.
         client_arrays: plain ``ClientArrays``.
-        patience: ns.
+        timeout: ns.
 
     Returns:
         TICKED, IDLE, LOST or STEPPED.
@@ -151,7 +151,7 @@ def serve(stack_handles: Ints, client_arrays: tuple[AnyArray, ...], patience: in
     stacks, client = arrays_of(stack_handles, StackArrays), ClientArrays(*client_arrays)
     peer, buffer, controls = client.peer[0], client.buffer, client.controls
     poll, clock = client.poll, client.clock
-    until = monotonic(clock) + patience
+    until = monotonic(clock) + timeout
     while True:
         if peer.answer_due == 1:
             if not _answer(peer, stacks.readers[0].measurement.time, client):

@@ -26,7 +26,7 @@ from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.autopilot.stack import TICK, StackArrays, StackVehicle, prepare_step
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.kernels.announcement import announce_compilation
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.message_layout import HIL_STATE_QUATERNION
@@ -35,7 +35,7 @@ from sitl_bridge.link.mavlink import common as mavlink
 
 CONNECT_LIMIT = 120.0
 """s of wall time within which the simulator must listen: it may have to be compiled first."""
-PATIENCE = 5_000_000
+TIMEOUT = 5_000_000
 """ns of wall time after which other things are looked after between two updates of the commander."""
 STANDSTILL = 50_000
 """us of wall time after which telemetry goes on though simulated time stands still."""
@@ -122,7 +122,7 @@ class LinkedStack:
         """Fly until the simulator closes the connection."""
         polled = 0
         while True:
-            reason = self._serve(PATIENCE)
+            reason = self._serve(TIMEOUT)
             if reason == lockstep_client.LOST:
                 return
             self.pilot.run_own_controller()
@@ -141,8 +141,8 @@ class LinkedStack:
             else:
                 self._endpoint.receive(now, wall)
 
-    def _serve(self, patience: int) -> int:
-        return lockstep_client.serve(self._stack_handles, tuple(self._client), patience)
+    def _serve(self, timeout: int) -> int:
+        return lockstep_client.serve(self._stack_handles, tuple(self._client), timeout)
 
     def close(self) -> None:
         """Close ports and log."""
@@ -183,7 +183,7 @@ def fly(configuration: Configuration) -> int:
     stack = LinkedStack(configuration, LOG)
     try:
         stack.open_ports()
-        with announced(lambda line: print(line, flush=True), "the built-in flight stack"):
+        with announce_compilation(lambda line: print(line, flush=True), "the built-in flight stack"):
             stack.prepare()
         with connect(configuration.simulator, FIRST_PORT + configuration.instance) as connection:
             stack.attach(connection)

@@ -44,7 +44,7 @@ class ParameterInfo:
 
 
 @cache
-def built_in() -> tuple[ParameterInfo, ...]:
+def load_built_in() -> tuple[ParameterInfo, ...]:
     """Parameters of parameters.csv; a default with a decimal point makes a float one."""
     text = resources.files("sitl_bridge.autopilot").joinpath("parameters.csv").read_text(encoding="utf-8")
     return tuple(
@@ -77,7 +77,7 @@ class Parameters:
     """
 
     def __init__(self, more: Iterable[ParameterInfo] = ()) -> None:
-        merged = {info.name: info for info in (*built_in(), *more)}
+        merged = {info.name: info for info in (*load_built_in(), *more)}
         self.infos: dict[str, ParameterInfo] = dict(sorted(merged.items()))
         self.values: dict[str, float] = {
             name: info.default if info.is_integer else _round(info.default)

@@ -30,7 +30,7 @@ from sitl_bridge.core.world.world import World
 _FAULTS = {"off": FAULT_OFF, "stuck": FAULT_STUCK}
 
 
-def facts_of(airframe: Airframe, world: World) -> VehicleFacts:
+def commander_facts(airframe: Airframe, world: World) -> VehicleFacts:
     """Facts of an airframe for the commander."""
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
@@ -74,7 +74,7 @@ class Pilot:
             self.parameters.set("EKF2_EV_CTRL", external[1])
         for name, value in member.parameters.items():
             self.parameters.set(name, value)
-        self.commander = Commander(facts_of(airframe, world), self.parameters)
+        self.commander = Commander(commander_facts(airframe, world), self.parameters)
         self.estimate: Packed = stacks.estimates[index]
         self.setpoint: Packed = stacks.setpoints[index]
         self._output: Packed = stacks.setpoints[index, ...]  # the same memory, written as a whole

@@ -156,7 +156,7 @@ WRENCH = WrenchRecord.dtype
 
 
 class Allocation(Record):
-    """How motor commands follow from a wrench."""
+    """Allocation of a wrench to motor commands."""
 
     rotor_count: int
     effectiveness: Annotated[Floats, 4, MAX_ROTORS]  # thrust and moments of 1 N of each rotor

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.autopilot.estimate import packed_fields
+from sitl_bridge.autopilot.estimate import make_unpacker
 from sitl_bridge.autopilot.records import OFF, SETPOINT
 from sitl_bridge.base.kernels.record import Packed
 
 LEVEL_QUATERNION = (1.0, 0.0, 0.0, 0.0)
-_WORDS = packed_fields(SETPOINT, SETPOINT.names or ())
+_WORDS = make_unpacker(SETPOINT, SETPOINT.names or ())
 
 
 class Output:

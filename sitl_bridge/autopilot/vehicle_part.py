@@ -38,7 +38,7 @@ class HomePosition:
         projection = self._state.projection
         if self.place is None or projection is None:
             return None
-        return (*projection.local(*self.place[:2]), projection.down(self.place[2]))
+        return (*projection.local(*self.place[:2]), projection.down_of_altitude(self.place[2]))
 
     def set_here(self, *, forced: bool = False) -> bool:
         """Set home to the vehicle's position; returns whether it was set.

@@ -22,7 +22,7 @@ Columns: TypeAlias = Mapping[str, AnyArray]
 """A table: its columns by their names."""
 
 
-def interpolated(time: Floats | float, known: AnyArray, values: AnyArray) -> Floats:
+def interpolate(time: Floats | float, known: AnyArray, values: AnyArray) -> Floats:
     """Return the columns of (k, c) values at times (n,): linear between the known ones (k,), held beyond."""
     return np.stack([np.interp(time, known, column) for column in values.T], axis=-1)
 

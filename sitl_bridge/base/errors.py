@@ -78,7 +78,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def masked(text: str) -> str:
+def mask_passwords(text: str) -> str:
     """A text with the passwords of the URLs in it masked."""
     return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", text)
 

@@ -17,7 +17,7 @@ FieldPath = tuple[str | int, ...]
 
 
 @contextlib.contextmanager
-def making(what: str) -> Iterator[None]:
+def name_faults_of(what: str) -> Iterator[None]:
     """Turn what pydantic finds wrong within the block into an error of what is made."""
     try:
         yield

@@ -85,7 +85,7 @@ class Fault:
     message: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {dotted(self.path)}: {self.message}"
+        return f"line {self.line}: {format_path(self.path)}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _show(text: str) -> str:
     return shortened(printable(text), 40) or "an empty text"
 
 
-def dotted(path: FieldPath) -> str:
+def format_path(path: FieldPath) -> str:
     """``rotors[2].position`` for ("rotors", 2, "position"); ``the file`` for the empty path."""
     text = ""
     for part in path:
@@ -289,8 +289,8 @@ def validate(model: type[Model], document: Document) -> Model:
         # calls too short because some of its items are invalid.
         items = error.errors()
         holders = {item["loc"][:k] for item in items for k in range(len(item["loc"]))}
-        told = [item for item in items if item["type"] != "too_short" or item["loc"] not in holders]
-        faults = _add(faults, [_fault(model, item, document) for item in told])
+        reported = [item for item in items if item["type"] != "too_short" or item["loc"] not in holders]
+        faults = _add(faults, [_fault(model, item, document) for item in reported])
     between = getattr(model, "faults_between", None)
     if between is not None:
         pairs: Iterable[tuple[FieldPath, str]] = between(document.data)
@@ -301,7 +301,7 @@ def validate(model: type[Model], document: Document) -> Model:
 
 
 @contextlib.contextmanager
-def placed(document: Document) -> Iterator[None]:
+def place_faults(document: Document) -> Iterator[None]:
     """Give a UserError within the block the document's file, line and path, unless it has a file."""
     try:
         yield

@@ -31,7 +31,7 @@ def draw_airframe(airframe: Airframe, path: Path) -> Path:
         UserError: if it cannot be written.
     """
     hubs = np.array([rotor.position for rotor in airframe.rotors])
-    radii = np.array([rotor.own(airframe.rotor_model).radius for rotor in airframe.rotors])
+    radii = np.array([rotor.combine_with(airframe.rotor_model).radius for rotor in airframe.rotors])
     feet = np.array(airframe.contact.points)
     reach = 1.15 * float(max(np.abs(hubs).max() + radii.max(), np.abs(feet).max()))
     scale = 0.5 * PIXELS / reach

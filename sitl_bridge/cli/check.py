@@ -48,7 +48,7 @@ def check(
     programs.
     """
     from sitl_bridge.base.json_data import plain_values
-    from sitl_bridge.cli.facts import facts_of
+    from sitl_bridge.cli.facts import derive_facts
     from sitl_bridge.link.px4.given_parameters import load_parameters, parse_parameters
     from sitl_bridge.session.settings import FlightOptions
 
@@ -57,7 +57,7 @@ def check(
         parameter_file=load_parameters(params, wins=params_win),
         px4=px4,
     )
-    facts = facts_of(file, flight, given)
+    facts = derive_facts(file, flight, given)
     if flight is not None and "beside" not in facts:
         raise UserError(f"--flight {flight}: stands beside an airframe, which {file} is not")
     if (param or params) and "parameters" not in facts:

@@ -39,7 +39,7 @@ def export(
     estimates, recorded pictures and point clouds as ROS 2 messages, and objects, plan, fence and formation
     slots as Foxglove's scene.
     """
-    chosen = to or _by_ending(output)
+    chosen = to or _choose_by_ending(output)
     terminal = Terminal(quiet=quiet, verbose=verbose)
     with terminal.step(f"converting {run}"):
         if chosen == "csv":
@@ -52,7 +52,7 @@ def export(
         terminal.say(line)
 
 
-def _by_ending(output: Path | None) -> Format:
+def _choose_by_ending(output: Path | None) -> Format:
     if output is not None and output.suffix == ".mcap":
         return "mcap"
     if output is not None and output.suffix == ".parquet":

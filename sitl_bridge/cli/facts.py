@@ -19,7 +19,7 @@ from sitl_bridge.base.input_file import exists, read_text
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import shipped_names
 from sitl_bridge.base.user_file import class_at
-from sitl_bridge.base.yaml_file import placed, read
+from sitl_bridge.base.yaml_file import place_faults, read
 from sitl_bridge.cli.schema import file_kind
 from sitl_bridge.core.dynamics.contact import standing_pose
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
@@ -42,7 +42,7 @@ from sitl_bridge.core.vehicle.airframe_file import (
     inheritance,
     load_airframe,
 )
-from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths, unsourced
+from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths, find_unsourced
 from sitl_bridge.core.vehicle.propellers import propellers_of_size
 from sitl_bridge.core.vehicle.px4_models import px4_model_in_words
 from sitl_bridge.core.world.atmosphere import air
@@ -269,7 +269,7 @@ def rotor_warnings(airframe: Airframe) -> list[str]:
     """Rotors whose places and directions contradict one another, or the centre of gravity."""
     found = []
     hubs = np.array([rotor.position for rotor in airframe.rotors])
-    models = [rotor.own(airframe.rotor_model) for rotor in airframe.rotors]
+    models = [rotor.combine_with(airframe.rotor_model) for rotor in airframe.rotors]
     arm = float(np.linalg.norm(hubs[:, :2], axis=1).mean())
     off = float(np.linalg.norm(hubs[:, :2].mean(axis=0)))
     if off > OFF_CENTRE * arm:
@@ -295,7 +295,7 @@ def rotor_warnings(airframe: Airframe) -> list[str]:
 
 def without_source(airframe: Airframe) -> list[str]:
     """A note on the figures without a source, which only a published airframe must have."""
-    names = unsourced(airframe.model_dump(exclude_defaults=True, by_alias=True))
+    names = find_unsourced(airframe.model_dump(exclude_defaults=True, by_alias=True))
     if not names:
         return []
     first = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
@@ -433,7 +433,7 @@ def scenario_facts(path: Path, given: FlightOptions) -> Facts:
     settings = settings_of(scenario, path, replace(given, autopilot="builtin", px4=None))
     choices = [vehicle.specification.autopilot for vehicle in scenario.vehicles]
     chosen = [replace(v, autopilot=one) for v, one in zip(settings.vehicles, choices, strict=True)]
-    told = parameter_facts(str(path), chosen, given.px4)
+    given_facts = parameter_facts(str(path), chosen, given.px4)
     plain = tuple(replace(vehicle, parameters={}) for vehicle in settings.vehicles)
     replace(settings, vehicles=plain).check()
     airframes = Counter(vehicle.airframe.name for vehicle in scenario.vehicles)
@@ -455,8 +455,8 @@ def scenario_facts(path: Path, given: FlightOptions) -> Facts:
         "events": [f"{event.at:g} s: {event.kind}" for event in scenario.specification.events],
         "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
         "scene": scene_facts(scene) or "level ground alone",
-        "parameters": told["parameters"],
-        "warnings": [*scenario.world.scene.notes, *told["warnings"]],
+        "parameters": given_facts["parameters"],
+        "warnings": [*scenario.world.scene.notes, *given_facts["warnings"]],
     }
 
 
@@ -483,7 +483,7 @@ def campaign_facts(path: Path) -> Facts:
     }
 
 
-def facts_of(file: str, flight: Path | None = None, given: FlightOptions | None = None) -> Facts:
+def derive_facts(file: str, flight: Path | None = None, given: FlightOptions | None = None) -> Facts:
     """Validate a file and return its derived figures; the kind of file follows from its content.
 
     Raises:
@@ -503,7 +503,7 @@ def facts_of(file: str, flight: Path | None = None, given: FlightOptions | None 
     if document.data.get("fileType") == "Plan":
         return _plan_file_facts(path)
     kind = file_kind(document.data)
-    with placed(document):
+    with place_faults(document):
         if kind == "campaign":
             return campaign_facts(path)
         if kind == "scenario":
@@ -514,9 +514,12 @@ def facts_of(file: str, flight: Path | None = None, given: FlightOptions | None 
         _run_own_code(airframe)
         beside = {} if flight is None else _flight_facts(airframe, flight)
         vehicle = VehicleSettings(airframe, parameters=given.parameters, parameter_file=given.parameter_file)
-        told = parameter_facts(str(path), [vehicle], given.px4)
+        given_facts = parameter_facts(str(path), [vehicle], given.px4)
         facts, taken = airframe_facts(airframe) | beside, inheritance(path)
-        facts |= {"parameters": told["parameters"], "warnings": facts["warnings"] + told["warnings"]}
+        facts |= {
+            "parameters": given_facts["parameters"],
+            "warnings": facts["warnings"] + given_facts["warnings"],
+        }
         if taken is not None:
             facts |= base_facts(taken)
             facts["warnings"] = base_warnings(taken) + facts["warnings"]

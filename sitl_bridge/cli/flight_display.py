@@ -132,7 +132,7 @@ def show(
     title = headline(
         f"{flown} with {outcome.airframe}, {outcome.flight_stack}", verdict_text(verdict), console.width
     )
-    parts: list[RenderableType] = [_figures(outcome, record), *verdict_lines(verdict)]
+    parts: list[RenderableType] = [_format_values(outcome, record), *verdict_lines(verdict)]
     warnings = warnings_of(record, messages)
     if warnings:
         parts.append(Text(f"{outcome.flight_stack[0].upper()}{outcome.flight_stack[1:]} warned", "bold"))
@@ -145,7 +145,7 @@ def show(
     console.print(Panel(Group(*parts), title=title, title_align="left", expand=False))
 
 
-def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
+def _format_values(outcome: Outcome, record: FlightRecord | None) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column()

@@ -105,7 +105,7 @@ def _identify_airframe(
     known = dict(_parse_known(entry) for entry in fix)
     logs = [read_identification_flight(flight, len(airframe.rotors), vehicle) for flight in flights]
     for flight, log in zip(flights, logs, strict=True):
-        terminal.say(f"{flight} on {name}: {_driving(log)}")
+        terminal.say(f"{flight} on {name}: {_rotor_source(log)}")
     with terminal.step(f"fitting {name} to {', '.join(map(str, flights))}"):
         found = identify_airframe(logs, airframe, fit=groups, fix=known, window=window)
     _show(found, terminal)
@@ -115,7 +115,7 @@ def _identify_airframe(
         terminal.say(f"{output}: written; fly it with --airframe {output}")
 
 
-def _driving(log: VehicleLog) -> str:
+def _rotor_source(log: VehicleLog) -> str:
     """Source of the simulated rotors' motion."""
     from sitl_bridge.lab.identification import measured_speeds
 

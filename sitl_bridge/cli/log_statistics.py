@@ -34,11 +34,11 @@ def log_statistics(
             terminal.say(f"note: left out: {error}")
     if len(found) < 2:
         raise UserError(f"{real}: a range needs two flights at least, ULogs (.ulg); there are {len(found)}")
-    for line in table(found, {name: statistics(log) for name, log in _named(logs).items()}):
+    for line in table(found, {name: statistics(log) for name, log in _name_logs(logs).items()}):
         terminal.say(line)
 
 
-def _named(logs: Sequence[Path]) -> dict[str, Path]:
+def _name_logs(logs: Sequence[Path]) -> dict[str, Path]:
     """Logs by their names, or by their paths from a common directory on where names are alike."""
     if len({log.stem for log in logs}) == len(logs):
         return {log.stem: log for log in logs}

@@ -67,15 +67,15 @@ def odometry(
 
 def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yardstick, as_json: bool) -> None:
     from sitl_bridge.base.output_file import write_json
-    from sitl_bridge.lab.odometry import evaluate, facts_of, picture_writer
+    from sitl_bridge.lab.odometry import collect_results, evaluate, picture_writer
 
     draw = picture_writer()
     report = (lambda _line: None) if as_json else typer.echo
     results = evaluate(estimators, place, yardstick, report)
-    write_json(place / "results.json", facts_of(results))
+    write_json(place / "results.json", collect_results(results))
     draw(results, place)
     if as_json:
-        typer.echo(json.dumps(facts_of(results), indent=2))
+        typer.echo(json.dumps(collect_results(results), indent=2))
     else:
         title = f"alignment {yardstick.how}, RPE over {yardstick.delta:g} {yardstick.unit}; rmse"
         _print_table(results, title)

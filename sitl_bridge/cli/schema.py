@@ -70,11 +70,11 @@ def file_schema(kind: FileKind) -> JsonObject:
     """JSON Schema of a kind of file."""
     made = _model(kind).model_json_schema(by_alias=True)
     if kind == "airframe":
-        made = _based(made)
+        made = _without_required(made)
     return {"$schema": _DIALECT, **made, "title": f"sitl-bridge {kind}"}
 
 
-def _based(made: JsonObject) -> JsonObject:
+def _without_required(made: JsonObject) -> JsonObject:
     """An airframe's schema for files with a base, whose sections may be given in part."""
     for part in made.get("$defs", {}).values():
         if "kind" not in part.get("required", ()):

@@ -114,13 +114,13 @@ def _serve(settings: FlightSettings, terminal: Terminal) -> int:
             with Live(console=terminal.console, refresh_per_second=10, transient=True) as display:
                 session.wait(lambda status: display.update(status_line(status, host)))
         elif terminal.verbose:
-            session.wait(_now_and_then(lambda status: terminal.say(status_line(status, host).plain)))
+            session.wait(_limit_rate(lambda status: terminal.say(status_line(status, host).plain)))
         else:
             session.wait()
     return int(bool(session.errors.lines))
 
 
-def _now_and_then(show: Callable[[ServerStatus], None]) -> Callable[[ServerStatus], None]:
+def _limit_rate(show: Callable[[ServerStatus], None]) -> Callable[[ServerStatus], None]:
     """The function, called at most once in ``EVERY`` seconds."""
     last = -math.inf
 

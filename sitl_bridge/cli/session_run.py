@@ -49,7 +49,7 @@ def run_session(settings: FlightSettings, terminal: Terminal, *, live: bool, rep
 
                     def show_progress(progress: Progress) -> None:
                         ready(progress)
-                        display.update(Text.assemble(_elapsed(begun), live_line(progress)))
+                        display.update(Text.assemble(_format_elapsed(begun), live_line(progress)))
 
                     session.fly(show_progress)
             else:
@@ -88,18 +88,18 @@ def _ready_line(session: Session) -> Callable[[Progress], None]:
         reached = f"udpin://0.0.0.0:{vehicle.offboard_port}, system id {vehicle.instance + 1}"
         session.say(f"  instance {vehicle.instance}, {vehicle.airframe.name}: {reached}")
     session.say("Ctrl-C ends it")
-    told = False
+    printed = False
 
     def tell(progress: Progress) -> None:
-        nonlocal told
-        if not told and all(vehicle.can_arm for vehicle in progress.vehicles):
-            told = True
+        nonlocal printed
+        if not printed and all(vehicle.can_arm for vehicle in progress.vehicles):
+            printed = True
             session.say(f"ready to arm after {progress.server.seconds:.0f} s of simulated time")
 
     return tell
 
 
-def _elapsed(begun: float) -> str:
+def _format_elapsed(begun: float) -> str:
     """Wall time since ``begun``, such as ``1:05``."""
     minutes, seconds = divmod(int(time.monotonic() - begun), 60)
     return f"{minutes}:{seconds:02d}"

@@ -75,7 +75,7 @@ def simulate(
     names = ", ".join(str(file) for file in scenarios)
     console.print(f"simulating {names}; the first simulation with a new version compiles")
     for scenario in loaded:
-        for note in _left_out(scenario, on):
+        for note in _notes_on_unused(scenario, on):
             console.print(f"note: {note}", highlight=False)
     if loaded[0].formation is not None:
         reason, errors, directory = _formation(loaded[0], on, airframe, runs_dir, terminal)
@@ -137,7 +137,7 @@ def _describe(
 ) -> None:
     """Write run.json; ``facts`` go before what the scenario tells."""
     scenario = loaded[0]
-    told = {
+    settings = {
         "kind": "simulate",
         "on": on,
         "scenarios": [one.document.source for one in loaded],
@@ -150,10 +150,10 @@ def _describe(
             for vehicle, airframe in zip(scenario.vehicles, airframes, strict=True)
         ],
     }
-    run.describe(**(told | facts))
+    run.describe(**(settings | facts))
 
 
-def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
+def _notes_on_unused(scenario: LoadedScenario, on: On) -> Iterable[str]:
     """Notes on sections of a scenario that are not simulated here."""
     given = scenario.specification
     wind = scenario.world.wind.model_dump(exclude_defaults=True)
@@ -198,7 +198,9 @@ def _formation(
             recorder = RunRecorder(directory.path, fleet.errors, fleet.simulation.most_rotors)
             stack.enter_context(recorder)
             fleet.record(recorder)
-            return lambda event, begins, vehicles: recorder.scheduled(fleet.time, event, begins, vehicles)
+            return lambda event, begins, vehicles: recorder.note_scheduled(
+                fleet.time, event, begins, vehicles
+            )
 
         if on == "full":
             flown = fly_formation(

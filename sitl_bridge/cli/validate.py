@@ -44,7 +44,7 @@ def validate(
         find_predictor,
         lines,
         read_flights,
-        updated,
+        update_page,
     )
 
     terminal = Terminal(quiet=quiet, verbose=verbose)
@@ -63,5 +63,5 @@ def validate(
         terminal.say(line)
     if output is not None:
         page = output.read_text(encoding="utf-8") if output.exists() else ""
-        write_whole(output, updated(page, tables))
+        write_whole(output, update_page(page, tables))
         terminal.say(f"{output}: written")

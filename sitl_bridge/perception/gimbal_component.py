@@ -103,7 +103,7 @@ class GimbalComponent(MavlinkComponent):
             mavlink.MAV_CMD_DO_SET_ROI_NONE: self._look_at_nothing,
         }
 
-    def managed(self, now: int) -> bool:
+    def is_managed(self, now: int) -> bool:
         """Whether the flight stack is the manager."""
         return now - self._managed < STACK_MANAGES
 
@@ -125,7 +125,7 @@ class GimbalComponent(MavlinkComponent):
         if now >= self._status_due:
             self._status_due = now + STATUS_PERIOD
             self.outbox.append(self._attitude(now, body))
-        if now >= self._manager_due and not self.managed(now):
+        if now >= self._manager_due and not self.is_managed(now):
             self._manager_due = now + MANAGER_PERIOD
             self.outbox.append(
                 mavlink.MAVLink_gimbal_manager_status_message(
@@ -163,7 +163,9 @@ class GimbalComponent(MavlinkComponent):
                 else:
                     self._set(message.flags, _angles(message.q), _rates(message))
         elif not (
-            kind in ("COMMAND_LONG", "COMMAND_INT") and message.command in ROI_COMMANDS and self.managed(now)
+            kind in ("COMMAND_LONG", "COMMAND_INT")
+            and message.command in ROI_COMMANDS
+            and self.is_managed(now)
         ):
             super().handle(message, now)
 
@@ -259,7 +261,7 @@ class GimbalComponent(MavlinkComponent):
         )
 
     def _manager(self, now: int) -> MavlinkMessage | None:
-        if self.managed(now):
+        if self.is_managed(now):
             return None
         point = mavlink.GIMBAL_MANAGER_CAP_FLAGS_CAN_POINT_LOCATION_GLOBAL
         return mavlink.MAVLink_gimbal_manager_information_message(

@@ -58,11 +58,11 @@ class PoseEstimate:
         latitude, longitude, altitude = place.lat * 1e-7, place.lon * 1e-7, place.alt * 1e-3
         projection = projection_at(math.radians(latitude), math.radians(longitude), altitude)
         way = [0.01 * v * seconds for v in (place.vx, place.vy, place.vz)]
-        turned = _turned_on(attitude, time * 1e-6 - attitude.time_boot_ms * 1e-3)
+        turned = _extrapolate_attitude(attitude, time * 1e-6 - attitude.time_boot_ms * 1e-3)
         return EstimatedPose(projection.place(way), place.relative_alt * 1e-3 - way[2], turned)
 
 
-def _turned_on(message: MavlinkMessage, seconds: float) -> tuple[float, float, float, float]:
+def _extrapolate_attitude(message: MavlinkMessage, seconds: float) -> tuple[float, float, float, float]:
     """Attitude of an ATTITUDE_QUATERNION, turned on for a while by its rates."""
     before = message.q1, message.q2, message.q3, message.q4
     half = [0.5 * seconds * rate for rate in (message.rollspeed, message.pitchspeed, message.yawspeed)]

@@ -200,7 +200,7 @@ class SensorRunner:
             arrays = process(view, arrays)
         sight = None
         if self.mapper is not None and isinstance(self.specification, RangingSpecification):
-            sight = self.specification.mapped(view, arrays)
+            sight = self.specification.sight_for_map(view, arrays)
         return arrays, sight
 
     def _view(self, time: int) -> View:

@@ -61,7 +61,7 @@ class FenceCircle:
 
     def contains(self, point: Point) -> bool:
         """Whether the point is inside; a radius of 0 encloses nothing, as in PX4."""
-        return distance(self.centre, point) < self.radius
+        return distance_on_sphere(self.centre, point) < self.radius
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Plan:
     def length(self) -> float:
         """Horizontal length in m from item to item."""
         points = [item.point for item in self.legs]
-        return sum(distance(a, b) for a, b in itertools.pairwise(points))
+        return sum(distance_on_sphere(a, b) for a, b in itertools.pairwise(points))
 
     def sequence_of(self, jump_id: int) -> int:
         """Index of the item with a jump id.
@@ -141,7 +141,7 @@ class Plan:
         raise KeyError(jump_id)
 
 
-def fenced(plan: Plan, fence: Plan | None) -> Plan:
+def with_fence_of(plan: Plan, fence: Plan | None) -> Plan:
     """The plan with the geofence of another, and with its rally points if it has any."""
     if fence is None:
         return plan
@@ -149,7 +149,7 @@ def fenced(plan: Plan, fence: Plan | None) -> Plan:
     return replace(plan, circles=fence.circles, polygons=fence.polygons, rally_points=points)
 
 
-def distance(a: Point, b: Point) -> float:
+def distance_on_sphere(a: Point, b: Point) -> float:
     """Great-circle distance in m on PX4's sphere (haversine formula)."""
     lat_a, lat_b = math.radians(a[0]), math.radians(b[0])
     half_lat, half_lon = (lat_b - lat_a) / 2, math.radians(b[1] - a[1]) / 2

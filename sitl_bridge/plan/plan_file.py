@@ -27,7 +27,7 @@ from sitl_bridge.plan.plan import (
     Point,
     Polygon,
     command_name,
-    distance,
+    distance_on_sphere,
     fence_breach,
 )
 
@@ -125,7 +125,7 @@ def parse_plan(text: str, source: str = "plan", *, fence: bool | None = False) -
     plan = reader.fence_alone(data) if fenced else reader.plan(data)
     if reader.faults or plan is None:
         document = Document(source, {}, json_lines(text))
-        raise ConfigurationError(source, [f"line {document.line(p)}: {told}" for p, told in reader.faults])
+        raise ConfigurationError(source, [f"line {document.line(p)}: {fault}" for p, fault in reader.faults])
     return plan
 
 
@@ -542,7 +542,7 @@ class _Reader:
             if not all(math.isfinite(value) and abs(value) <= 180 for value in item.point):
                 continue
             if last is not None:
-                leg = distance(last[1], item.point)
+                leg = distance_on_sphere(last[1], item.point)
                 if leg > MAX_LEG:
                     self.fault(
                         item.where,

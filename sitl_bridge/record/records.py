@@ -96,7 +96,7 @@ def row_type_of(columns: np.dtype[np.void]) -> np.dtype[np.void] | None:
     return _ROW_TYPES.get(columns)
 
 
-def converted(rows: Records, kind: np.dtype[np.void]) -> Records:
+def convert_rows(rows: Records, kind: np.dtype[np.void]) -> Records:
     """Rows with the places for rotors that ``kind`` has; those that it adds are 0."""
     if rows.dtype == kind:
         return np.ascontiguousarray(rows)

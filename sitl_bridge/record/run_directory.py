@@ -12,7 +12,7 @@ import weakref
 from importlib.metadata import version
 from pathlib import Path
 
-from sitl_bridge.base.errors import UserError, masked
+from sitl_bridge.base.errors import UserError, mask_passwords
 from sitl_bridge.base.output_file import LineLog, write_json
 
 _ROOM = 256 * 1024
@@ -112,7 +112,7 @@ class RunDirectory:
             self.path / "run.json",
             {
                 "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                "command": [Path(sys.argv[0]).name, *(masked(word) for word in sys.argv[1:])],
+                "command": [Path(sys.argv[0]).name, *(mask_passwords(word) for word in sys.argv[1:])],
                 "versions": {name: version(name) for name in packages}
                 | {"python": platform.python_version()},
                 "machine": {

@@ -98,7 +98,7 @@ class RecordedRun:
             raise UserError(f"{file}: is damaged: it is not an object")
         return found
 
-    def described(self, read: Callable[[JsonObject], R]) -> R:
+    def describe(self, read: Callable[[JsonObject], R]) -> R:
         """Return the result of ``read`` in ``description``.
 
         Raises:
@@ -110,12 +110,12 @@ class RecordedRun:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the vehicles."""
-        return self.described(lambda found: tuple(str(vehicle["name"]) for vehicle in found["vehicles"]))
+        return self.describe(lambda found: tuple(str(vehicle["name"]) for vehicle in found["vehicles"]))
 
     @property
     def rotors(self) -> tuple[int, ...]:
         """Number of each vehicle's rotors."""
-        return self.described(
+        return self.describe(
             lambda found: tuple(len(vehicle["airframe"]["rotors"]) for vehicle in found["vehicles"])
         )
 
@@ -127,12 +127,12 @@ class RecordedRun:
     @property
     def start(self) -> int:
         """us of simulated time at which the run began."""
-        return self.described(lambda found: int(found["start"]))
+        return self.describe(lambda found: int(found["start"]))
 
     @property
     def step(self) -> int:
         """us of simulated time between two steps."""
-        step = self.described(lambda found: int(found["step"]))
+        step = self.describe(lambda found: int(found["step"]))
         if step < 1:
             raise UserError(f"{self.path / 'run.json'}: is damaged: step: {step} us")
         return step

@@ -60,7 +60,7 @@ class RunRecorder(Closing):
 
     def write(self, rows: Records, frames: Bytes, steps: Records) -> None:
         """Append steps; does nothing once the recording has ended."""
-        with self._errors.guard(TASK), self._writing() as goes_on:
+        with self._errors.guard(TASK), self._recording() as goes_on:
             if not goes_on:
                 return
             try:
@@ -72,7 +72,7 @@ class RunRecorder(Closing):
             self._steps.write(steps)
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[bool]:
+    def _recording(self) -> Iterator[bool]:
         """Give whether the recording goes on; one thread at a time writes, and an error ends it."""
         with self._lock:
             try:
@@ -89,11 +89,11 @@ class RunRecorder(Closing):
             kind: of entry: event, command, restart (of a vehicle) or link.
             facts: plain values.
         """
-        with self._errors.guard(TASK), self._writing() as goes_on:
+        with self._errors.guard(TASK), self._recording() as goes_on:
             if goes_on:
                 self._events.write(json.dumps({"time": time, "kind": kind, **facts}))
 
-    def scheduled(self, time: int, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
+    def note_scheduled(self, time: int, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
         """Note a scheduled event that begins or ends; arguments as of ``note`` and ``OnEvent``."""
         facts = event.model_dump(mode="json")
         self.note(time, "event", begins=begins, vehicles=list(vehicles), event=facts)

@@ -16,7 +16,7 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import append_whole
-from sitl_bridge.record.records import ROW, converted, flat, row_type_of
+from sitl_bridge.record.records import ROW, convert_rows, flat, row_type_of
 
 
 class StepRecorder(Protocol):
@@ -90,7 +90,7 @@ class TruthLog(Closing):
         if self._ended:
             return
         try:
-            append_whole(self._file, converted(rows, self._dtype).view(np.uint8).data)
+            append_whole(self._file, convert_rows(rows, self._dtype).view(np.uint8).data)
             os.pwrite(self._file.fileno(), self._header(self._count + len(rows)), 0)
         except OSError as error:
             self._ended = True

@@ -99,10 +99,10 @@ class UlogWriter(Closing):
         for key, known in (info or {}).items():
             if isinstance(known, int):
                 kind = "uint32_t" if key in _UNSIGNED else "int32_t"
-                self._keyed(b"I", f"{kind} {key}", struct.pack("<" + CODES[kind], known))
+                self._write_key(b"I", f"{kind} {key}", struct.pack("<" + CODES[kind], known))
             else:
                 value = known.encode()
-                self._keyed(b"I", f"char[{len(value)}] {key}", value)
+                self._write_key(b"I", f"char[{len(value)}] {key}", value)
         for key, number in (parameters or {}).items():
             self.parameter(key, number)
         self._topics: dict[str, tuple[bytes, struct.Struct]] = {}
@@ -114,13 +114,13 @@ class UlogWriter(Closing):
     def _message(self, kind: bytes, payload: bytes) -> None:
         self._waiting += struct.pack("<Hc", len(payload), kind) + payload
 
-    def _keyed(self, kind: bytes, key: str, value: bytes) -> None:
+    def _write_key(self, kind: bytes, key: str, value: bytes) -> None:
         self._message(kind, bytes([len(key)]) + key.encode() + value)
 
     def parameter(self, name: str, value: float) -> None:
         """Log the value that a parameter, int or float, has from now on."""
         kind = "int32_t" if isinstance(value, int) else "float"
-        self._keyed(b"P", f"{kind} {name}", struct.pack("<" + CODES[kind], value))
+        self._write_key(b"P", f"{kind} {name}", struct.pack("<" + CODES[kind], value))
 
     def write(self, topic: str, timestamp: int, *values: float) -> None:
         """Log one sample: all fields after the timestamp, with arrays and nested formats flattened."""

@@ -14,7 +14,7 @@ import numpy as np
 from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_arrays, write_json
 from sitl_bridge.session.stacks import FlightStacks
-from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land
+from sitl_bridge.session.swarm_vehicles import SwarmVehicles, is_clear_to_land
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, RouteSpecification
@@ -69,7 +69,7 @@ def fly_avoidance(
     vehicles = SwarmVehicles(stacks, say, round(1e6 / RATE))
     swarm: Swarm | None = None
     try:
-        with vehicles.holding_on_failure():
+        with vehicles.hold_on_failure():
             heading = np.array([plan.heading for plan in plans])
             vehicles.take_off(np.array([plan.start() for plan in plans]), heading)
             swarm = Swarm(scenario, stacks.now + round(1e6 * LEAD_IN), deviation, seed)
@@ -140,7 +140,7 @@ def _return_if_close(
 ) -> None:
     """Return to the first points if the vehicles are too close together for landing."""
     states = vehicles.states()
-    if clear_to_land(states.position[states.alive]):
+    if is_clear_to_land(states.position[states.alive]):
         return
     vehicles.say("too close together for landing: returning to the first points")
     back = tuple(
@@ -165,8 +165,8 @@ def verdict(flight: Flight) -> str:
     late = [name for name, time in zip(flight.names, arrival, strict=True) if not np.isfinite(time)]
     arrived = f"all arrived within {arrival.max():.1f} s" if not late else f"{', '.join(late)} did not arrive"
     found = [("least distance", flight.distances().min()), ("from an obstacle", flight.clearances().min())]
-    told = ", ".join(f"{what} {value:.2f} m" for what, value in found if np.isfinite(value))
-    return f"{told} by their own estimates; {arrived}" if told else arrived
+    listed = ", ".join(f"{what} {value:.2f} m" for what, value in found if np.isfinite(value))
+    return f"{listed} by their own estimates; {arrived}" if listed else arrived
 
 
 def write(flight: Flight, directory: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sitl_bridge.base.error_log import ErrorLog
-from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.kernels.announcement import announce_compilation
 from sitl_bridge.core.simulation.events import OnEvent
 from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.plan.plan import fenced
+from sitl_bridge.plan.plan import with_fence_of
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.mission_file import takes_turns
@@ -101,7 +101,7 @@ class FleetMissions:
             return
         from sitl_bridge.swarm.avoidance.swarm import rehearse
 
-        with announced(self._report):
+        with announce_compilation(self._report):
             rehearse(scenario, self._deviation(scenario))
 
     def _deviation(self, scenario: AvoidanceSpecification) -> float:
@@ -135,7 +135,7 @@ class FleetMissions:
         for vehicle in self._vehicles:
             plan = vehicle.settings.mission
             if not vehicle.lost and plan is not None and plan.suffix == ".plan":
-                flown = fenced(load_plan(plan), self._settings.fence)
+                flown = with_fence_of(load_plan(plan), self._settings.fence)
                 vehicle.mission = FlownMission(
                     [vehicle], self._server, partial(fly_plan, flown), vehicle.say, shown=shown
                 )
@@ -152,14 +152,14 @@ class FleetMissions:
         if plan is not None:
             from sitl_bridge.session import formation_flight as formation
 
-            stacks.want_states(formation.POSITIONS, formation.HEADINGS)
+            stacks.request_states(formation.POSITIONS, formation.HEADINGS)
             place = self._directory / "formation"
             formation.fly_formation(plan, stacks, say, place, self.orders, self._on_event)
         elif scenario is not None:
             from sitl_bridge.session import avoidance_flight as avoidance
 
             directory = self._directory / "avoidance"
-            stacks.want_states(avoidance.RATE, avoidance.RATE)
+            stacks.request_states(avoidance.RATE, avoidance.RATE)
             avoidance.fly_avoidance(
                 scenario, stacks, self._deviation(scenario), self._settings.seed, say, directory
             )
@@ -194,7 +194,7 @@ class FleetMissions:
             if status != SUCCEEDED:
                 return status is not None
             self._start_missions()
-            self._fencing.free()
+            self._fencing.release_time()
             self._fencing = None
             if not self._settings.has_mission:
                 self._station = SessionVehicles([v for v in self._fenced if not v.lost], self._server)
@@ -209,7 +209,7 @@ class FleetMissions:
         if len(done) == len(missions):
             return True
         for mission in done:
-            mission.free()
+            mission.release_time()
         return False
 
     def failure(self) -> str:

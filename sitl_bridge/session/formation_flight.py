@@ -17,7 +17,7 @@ from sitl_bridge.core.simulation.events import OnEvent, ignore_event
 from sitl_bridge.live.run.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
 from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.stacks import FlightStacks
-from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land
+from sitl_bridge.session.swarm_vehicles import SwarmVehicles, is_clear_to_land
 from sitl_bridge.swarm.formation.events import EventQueue
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.live_orders import redirect, require_free_descent
@@ -148,7 +148,7 @@ class FormationFlight:
         """
         states = self.vehicles.states()
         members = self.formation.members & states.alive
-        if not self.formation.leaders or clear_to_land(states.position[members]):
+        if not self.formation.leaders or is_clear_to_land(states.position[members]):
             return
         side_by_side = pattern("grid", int(members.sum()), LANDING_SPACING)
         move = self.formation.redirect("grid", lambda *_: side_by_side)
@@ -178,7 +178,7 @@ def fly_formation(
     vehicles = SwarmVehicles(stacks, say, INTERVAL)
     flight = FormationFlight(plan, vehicles, orders, on_event)
     try:
-        with vehicles.holding_on_failure():
+        with vehicles.hold_on_failure():
             vehicles.take_off(plan.places, float(plan.path.yaw[0]))
             result = flight.fly()
             say(verdict(result))

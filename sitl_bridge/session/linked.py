@@ -190,7 +190,7 @@ class LinkedVehicles(FlightStacks):
         self._deliver_all(sent)
         return bool(sent)
 
-    def greet(self) -> None:
+    def send_heartbeat(self) -> None:
         """Be a ground station to the flight stacks, without which some refuse to arm."""
         if self.now - self._greeted >= HEARTBEATS:
             self._greeted = self.now

@@ -17,7 +17,7 @@ from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, is_file, read
 from sitl_bridge.base.shipped_files import shipped_directories
 from sitl_bridge.base.system.interpreter import THIS, check_interpreter, package_version
 from sitl_bridge.core.world.world import Origin
-from sitl_bridge.plan.plan import Plan, distance
+from sitl_bridge.plan.plan import Plan, distance_on_sphere
 from sitl_bridge.plan.plan_file import MAX_LEG, load_plan
 
 _FOLDER = "missions"
@@ -59,7 +59,7 @@ def find_mission(mission: Path) -> Path:
     """
     if exists(mission):
         return mission
-    shipped = _shipped(mission)
+    shipped = _find_shipped(mission)
     if shipped is not None:
         return shipped
     names = [path.name for path in shipped_missions()]
@@ -71,10 +71,10 @@ def find_mission(mission: Path) -> Path:
 def mission_of_scenario(scenario: Path, mission: Path) -> Path:
     """The file of a mission that a scenario names: relative to the scenario, else a shipped one."""
     beside = scenario.parent / mission
-    return beside if exists(beside) else _shipped(mission) or beside
+    return beside if exists(beside) else _find_shipped(mission) or beside
 
 
-def _shipped(mission: Path) -> Path | None:
+def _find_shipped(mission: Path) -> Path | None:
     parts = mission.parts[1:] if mission.parts[:1] == (_FOLDER,) else mission.parts
     if not parts or mission.is_absolute() or ".." in parts:
         return None
@@ -100,7 +100,7 @@ def check_mission(
     """
     plan = check_mission_file(path, arguments, python)
     if plan is not None:
-        away = distance((origin.latitude, origin.longitude), plan.legs[0].point)
+        away = distance_on_sphere((origin.latitude, origin.longitude), plan.legs[0].point)
         if away > MAX_LEG:
             raise UserError(
                 f"{path}: begins {away / 1000:.1f} km from the world's origin ({origin.latitude:.5f}, "

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sitl_bridge.base.system import launch
-from sitl_bridge.base.system.signals import uninterrupted
+from sitl_bridge.base.system.signals import delay_signals
 from sitl_bridge.session.missions.environment import INTERRUPTED
 from sitl_bridge.session.missions.time_gate import TURN_VARIABLE, VARIABLE, MissionGate
 
@@ -53,7 +53,7 @@ class MissionProcess:
         gate_variables = {} if gate is None else {VARIABLE: str(gate.mission_end)}
         if gate is not None and gate.turn:
             gate_variables[TURN_VARIABLE] = str(gate.turn)
-        with uninterrupted():
+        with delay_signals():
             # MAVSDK leaves files there whenever its process is killed.
             self._temporary = tempfile.mkdtemp(prefix="sitl-bridge-")
             self._process = subprocess.Popen(
@@ -103,10 +103,10 @@ class MissionProcess:
             return f"the mission {how}: {error}"
         return f"the mission {how}{f': {error}' if error else ''}; its last line: {self._last or 'none'}"
 
-    def free(self) -> None:
+    def release_time(self) -> None:
         """Let time pass for others, after the end; safe to call twice."""
         if self.gate is not None:
-            self.gate.free()
+            self.gate.release_time()
 
     def stop(self) -> None:
         """End the mission and all processes that it has started; safe to call twice."""

@@ -328,7 +328,7 @@ class Monitor:
     def follow(self, number: int, rate: float) -> None:
         """Keep every message of an id for :meth:`take_all`, requested at a rate in Hz of PX4's clock."""
         self._followed[number] = deque(maxlen=FOLLOWED)
-        self.want({number: rate})
+        self.request_rates({number: rate})
 
     def take_all(self, number: int) -> list[MavlinkMessage]:
         """The messages that have arrived since the last time of an id that :meth:`follow` names."""
@@ -336,7 +336,7 @@ class Monitor:
         arrived = (decoder.message(frames.popleft()) for _ in range(len(frames)))
         return [message for message in arrived if message is not None]
 
-    def want(self, rates: dict[int, float]) -> None:
+    def request_rates(self, rates: dict[int, float]) -> None:
         """Request messages at rates in Hz of PX4's clock, instead of those at which the monitor has them."""
         with self._lock:
             self._rates = self._rates | rates

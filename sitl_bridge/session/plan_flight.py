@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.plan.plan import Item, Plan, command_name, distance, fence_breach
+from sitl_bridge.plan.plan import Item, Plan, command_name, distance_on_sphere, fence_breach
 from sitl_bridge.plan.plan_file import MAX_LEG
 from sitl_bridge.plan.plan_upload import END_GRACE, time_limit
 from sitl_bridge.session.stacks import FlightStacks
@@ -83,7 +83,7 @@ class PlanFlight:
             UserError: for a plan that begins far away, or forbids the place by its fence.
         """
         here, first = self._stacks.place, self._plan.legs[0]
-        away = distance(here, first.point)
+        away = distance_on_sphere(here, first.point)
         if away > MAX_LEG:
             raise self._fail(
                 f"{first.where} is {away / 1000:.1f} km from the origin ({here[0]:.5f}, {here[1]:.5f}): the"
@@ -167,10 +167,10 @@ class PlanFlight:
     def _tell(self, reached: int) -> None:
         if self._reached < reached < len(self._plan.items):
             self._reached = reached
-            self.say(f"{described(self._plan.items[reached])} ({reached + 1} of {len(self._plan.items)})")
+            self.say(f"{describe_item(self._plan.items[reached])} ({reached + 1} of {len(self._plan.items)})")
 
 
-def described(item: Item) -> str:
+def describe_item(item: Item) -> str:
     """Short text of an item, for the log."""
     name = command_name(item.command).removeprefix("MAV_CMD_").split(" ")[0].lower().replace("_", " ")
     return f"{item.where}: {name}"

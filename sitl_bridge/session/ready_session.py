@@ -228,13 +228,13 @@ class ReadySession(Run):
             UserError: with the reason.
         """
         progress = self.stacks.look()
-        reason = self._trouble(progress)
+        reason = self._find_trouble(progress)
         if reason:
             raise UserError(reason)
         return progress
 
-    def _trouble(self, progress: Progress) -> str:
-        return self.stacks.trouble(progress) or self.stacks.losses()
+    def _find_trouble(self, progress: Progress) -> str:
+        return self.stacks.find_trouble(progress) or self.stacks.losses()
 
     # ---------------------------------------------------------------- afterwards
 
@@ -247,6 +247,6 @@ class ReadySession(Run):
         self._held.set()
         progress = self.stacks.look()
         wall = time.monotonic() - self.stacks.begun
-        reason = reason or self._trouble(progress)
+        reason = reason or self._find_trouble(progress)
         self.stop()
         return self.stacks.conclude(reason, wall)

@@ -18,8 +18,8 @@ from typing import Any, Self
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.json_data import ReadJson
-from sitl_bridge.base.kernels.announcement import announced
-from sitl_bridge.base.system.signals import uninterrupted
+from sitl_bridge.base.kernels.announcement import announce_compilation
+from sitl_bridge.base.system.signals import delay_signals
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.events import ScheduledEvent, StackEvent
@@ -65,7 +65,7 @@ class Run:
         self.verbose = False  # whether the lines of the console log are printed, too
         self._lock = threading.Lock()
         self.closing = contextlib.ExitStack()
-        """What is called when it stops, the last one first."""
+        """Functions that are called when it stops, the last one first."""
         self._stopped = False
         self.vehicles: tuple[VehicleRun, ...] = ()
 
@@ -102,7 +102,7 @@ class Run:
         for note in settings.given_notes([autopilot for autopilot, _ in self.choices]):
             self.say(f"note: {note}")
         self.prepare()
-        with announced(self.say, "the simulation and its link"):
+        with announce_compilation(self.say, "the simulation and its link"):
             self._build_simulation()
         self._describe()
         self.open()
@@ -203,7 +203,7 @@ class Run:
 
     def note_event(self, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
         """Note an event that begins or ends in the recording, between two steps."""
-        self.recorder.scheduled(self.simulation.time, event, begins, vehicles)
+        self.recorder.note_scheduled(self.simulation.time, event, begins, vehicles)
 
     def fail_stack(self, event: StackEvent, vehicle: int) -> None:
         """Let a flight stack fail by an event."""
@@ -270,7 +270,7 @@ class Run:
         """Stop everything, what was started last first; safe to call twice."""
         if self._stopped:
             return
-        with uninterrupted():
+        with delay_signals():
             self._stopped = True
             self.closing.close()
 

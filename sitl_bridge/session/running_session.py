@@ -118,7 +118,7 @@ class SessionVehicles(LinkedVehicles):
     def send_again(self) -> None:
         """Send heartbeats and the targets in force as time passes by itself, on the simulation's thread."""
         self._look()
-        self.greet()
+        self.send_heartbeat()
         self.send_targets()
 
     def stay(self) -> None:
@@ -162,7 +162,7 @@ class SessionVehicles(LinkedVehicles):
 
     def pass_time(self, steps: int) -> None:
         """Let time pass."""
-        self.greet()
+        self.send_heartbeat()
         self.meet(self.now + steps * STEP)()
         if not all(monitor.status().silent for monitor in self._monitors):
             self._heard = self.now
@@ -174,7 +174,7 @@ class SessionVehicles(LinkedVehicles):
         """Whether its flight stack is connected, answers, and sends its positions."""
         return self._reporting[vehicle]
 
-    def want_states(self, rate: float, attitudes: float) -> None:
+    def request_states(self, rate: float, attitudes: float) -> None:
         """Request positions and attitudes at rates in Hz, from vehicles that stand, and find their origins.
 
         Each has its own local origin, the place of its first fix, which is found from its global positions.
@@ -184,12 +184,10 @@ class SessionVehicles(LinkedVehicles):
             UserError: for a vehicle that sends no positions.
         """
         origin = self._server.simulation.world.specification.origin
-        projection = Projection(
-            math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude
-        )
+        projection = Projection.from_degrees(origin.latitude, origin.longitude, origin.altitude)
         for monitor in self._monitors:
             monitor.keep(GLOBAL_POSITION)
-            monitor.want({LOCAL_POSITION: rate, ATTITUDE: attitudes, GLOBAL_POSITION: FIX_RATE})
+            monitor.request_rates({LOCAL_POSITION: rate, ATTITUDE: attitudes, GLOBAL_POSITION: FIX_RATE})
         everybody = range(len(self._vehicles))
         fixes: list[list[NDArray[np.float64]]] = [[] for _ in everybody]
 
@@ -272,7 +270,7 @@ class FlownMission:
         """Steer a vehicle no more, which another sends set-points from now on."""
         self._stacks.taken_over.add(vehicle)
 
-    def free(self) -> None:
+    def release_time(self) -> None:
         """Let time pass for others, after the end; safe to call twice."""
         self._limit.release()
 

@@ -59,7 +59,7 @@ class RunningVehicle(LinkedVehicles):
 
     def pass_time(self, steps: int) -> None:
         """Wait for the vehicle's clock."""
-        self.greet()
+        self.send_heartbeat()
         last, end = self.now, self.now + steps * STEP
         moved = time.monotonic()
         while self.now < end:

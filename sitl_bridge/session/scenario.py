@@ -21,7 +21,7 @@ from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import exists, is_file
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.quantities import STRICT, Positive, Seed
-from sitl_bridge.base.yaml_file import Document, placed, read, validate
+from sitl_bridge.base.yaml_file import Document, place_faults, read, validate
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
     AnyEvent,
@@ -283,7 +283,7 @@ def assemble(
     groups = _groups(made, document)
     if made.formation is not None:
         count = sum(group.count for group in groups)
-        with placed(document), _within_section("formation"):
+        with place_faults(document), _within_section("formation"):
             formation = plan_formation(made.formation, count, file.parent, made.radio, used_seed)
         starts = [(None, (float(n), float(e), 0.0), 0.0) for n, e, _ in formation.places]
     if made.avoidance is not None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from sitl_bridge.analysis.evaluation.measures import checked_limits
+from sitl_bridge.analysis.evaluation.measures import validate_limits
 from sitl_bridge.analysis.export.ros_topics import ros_name
 from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.base.system.interpreter import find_interpreter
@@ -97,7 +97,7 @@ def limits_of(scenario: LoadedScenario) -> dict[str, float | None]:
     """
     document, limits = scenario.document, scenario.specification.limits
     lines = {name: document.line(("limits", name)) for name in limits}
-    return checked_limits(limits, document.source, lines, Path(document.source).parent)
+    return validate_limits(limits, document.source, lines, Path(document.source).parent)
 
 
 def ros_choices(scenario: LoadedScenario) -> RosChoices:
@@ -156,8 +156,8 @@ def _vehicles(scenario: LoadedScenario, file: Path, options: FlightOptions) -> t
                 scenario.document.fault(("vehicles", i, "mission"), fault) for fault in faults_of(error)
             ]
     for vehicle in {vehicle.group: vehicle for vehicle in scenario.vehicles}.values():
-        law = law_of(vehicle, file)
-        for fault in [] if law is None else controller_faults(law, vehicle.airframe):
+        name = controller_of(vehicle, file)
+        for fault in [] if name is None else controller_faults(name, vehicle.airframe):
             faults.append(scenario.document.fault(("vehicles", vehicle.group, "controller"), fault))
     if faults:
         raise ConfigurationError(str(file), faults)
@@ -176,7 +176,7 @@ def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, options: Flig
         yaw=vehicle.yaw,
         instance=instance,
         autopilot=group.autopilot if options.autopilot == "auto" else options.autopilot,
-        controller=law_of(vehicle, file),
+        controller=controller_of(vehicle, file),
         parameters={**group.parameters, **options.parameters},
         parameter_file=options.parameter_file or parameter_file_of(vehicle, file),
         mission=None if group.mission is None else mission_of_scenario(file, group.mission),
@@ -191,10 +191,10 @@ def parameter_file_of(vehicle: ScenarioVehicle, file: Path) -> ParameterFile | N
     return load_parameters(group.params and file.parent / group.params, wins=group.params_win)
 
 
-def law_of(vehicle: ScenarioVehicle, file: Path) -> str | None:
+def controller_of(vehicle: ScenarioVehicle, file: Path) -> str | None:
     """The controller of a vehicle; a file of the user's own is relative to the scenario."""
-    law = vehicle.specification.controller
-    return None if law is None else beside(law, file.parent.resolve())
+    name = vehicle.specification.controller
+    return None if name is None else beside(name, file.parent.resolve())
 
 
 def _python_of(group: VehicleSpecification, file: Path, options: FlightOptions) -> Path | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.output_file import write_json
-from sitl_bridge.base.system.signals import uninterrupted
+from sitl_bridge.base.system.signals import delay_signals
 from sitl_bridge.session.fleet_missions import FleetMissions
 from sitl_bridge.session.run import TICK, Run
 from sitl_bridge.session.running_session import FlightCommands, FlownMission
@@ -60,7 +60,7 @@ class Session(Run):
 
     def stop(self) -> None:
         """Stop everything: missions first, PX4 while simulated time still runs; safe to call twice."""
-        with uninterrupted():
+        with delay_signals():
             try:
                 if self.missions is not None and not self.stopped:
                     self.missions.stop()
@@ -133,7 +133,7 @@ class Session(Run):
             on_progress(progress)
             missions.mark_pause(progress.server.paused)
             missions.pace(progress.server.links)
-            reason = stacks.trouble(progress)
+            reason = stacks.find_trouble(progress)
             if reason or (stacks.confirm(progress, missions.start) and missions.ended()):
                 break
             time.sleep(TICK)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from sitl_bridge.autopilot.parameters import built_in
+from sitl_bridge.autopilot.parameters import load_built_in
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
 from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.base.user_file import class_at
@@ -46,7 +46,7 @@ from sitl_bridge.link.px4.given_parameters import (
 )
 from sitl_bridge.link.px4.versions import named_for
 from sitl_bridge.live.outlets import OutletSettings
-from sitl_bridge.plan.plan import Plan, fence_breach, fenced
+from sitl_bridge.plan.plan import Plan, fence_breach, with_fence_of
 from sitl_bridge.session.mission_file import check_mission
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class AutopilotChoice:
                 "min": info.minimum,
                 "max": info.maximum,
             }
-            for info in built_in()
+            for info in load_built_in()
         }
 
 
@@ -338,15 +338,15 @@ class VehicleSettings:
         return replace(chosen, flown=scaled_time_outs(chosen.flown, speed))
 
 
-def controller_faults(law: str, airframe: Airframe) -> list[str]:
+def controller_faults(name: str, airframe: Airframe) -> list[str]:
     """Faults of a controller's name; the content of its file is checked when the stack loads it."""
-    own = class_at(law)
+    own = class_at(name)
     if own is not None:
         return [] if own[0].is_file() else [f"{own[0]}: no such file"]
-    if law not in BUILT_IN:
-        near = did_you_mean(law, BUILT_IN)
-        return [f"there is no {law!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
-    if law == "rotors" and airframe.controller.rotors is None:
+    if name not in BUILT_IN:
+        near = did_you_mean(name, BUILT_IN)
+        return [f"there is no {name!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
+    if name == "rotors" and airframe.controller.rotors is None:
         return [f"RotorS publishes no gains for {airframe.name}; use lee"]
     return []
 
@@ -494,13 +494,13 @@ class FlightSettings(RunChoices):
             faults += [fault for fault in wrong if fault not in faults]
             faults += self.fence_faults(vehicle, plan)
             if autopilot is not None:
-                found.append((autopilot, None if plan is None else fenced(plan, self.fence)))
+                found.append((autopilot, None if plan is None else with_fence_of(plan, self.fence)))
         if self.expose and not any(choice.px4 for choice, _ in found) and len(found) == len(self.vehicles):
             faults.append("--expose: is about PX4's ports, and no PX4 flies")
         names = [vehicle.name for vehicle in self.vehicles]
         faults += problems(self.events, names, [v.airframe for v in self.vehicles])
         if self.proximity is not None and self.proximity.collisions:
-            faults += self._touching()
+            faults += self._find_touching()
         try:
             self.world.wind.load_series()
         except UserError as error:
@@ -549,7 +549,7 @@ class FlightSettings(RunChoices):
                 faults.append(f"{option}: {error}")
         return faults
 
-    def _touching(self) -> list[str]:
+    def _find_touching(self) -> list[str]:
         hulls = np.array([hull(vehicle.airframe.vehicle()) for vehicle in self.vehicles])
         states = np.zeros(len(hulls), STATE)
         for state, vehicle in zip(states, self.vehicles, strict=True):

@@ -90,8 +90,8 @@ class MissionProgress:
 
 def not_ready(reasons: Mapping[str, Sequence[str]], limit: float) -> UserError:
     """That vehicles cannot arm after ``limit`` s, by their names with the reasons."""
-    told = "; ".join(f"{name}: {', '.join(found)}" for name, found in reasons.items() if found)
-    return UserError(f"not ready to arm within {limit:g} s of simulated time: {told}")
+    listed = "; ".join(f"{name}: {', '.join(found)}" for name, found in reasons.items() if found)
+    return UserError(f"not ready to arm within {limit:g} s of simulated time: {listed}")
 
 
 def ended() -> UserError:

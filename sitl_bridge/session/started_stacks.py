@@ -155,7 +155,7 @@ class StartedStacks:
         """Count the wall time without a step from now, after so many steps."""
         self._moved = (taken, time.monotonic())
 
-    def trouble(self, progress: Progress) -> str:
+    def find_trouble(self, progress: Progress) -> str:
         """Find what makes going on pointless; empty if nothing does."""
         standstill = time.monotonic() - self._moved[1]
         return self.failure(progress, standstill) or self._parameter_faults()

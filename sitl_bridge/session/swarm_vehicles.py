@@ -118,7 +118,7 @@ class SwarmVehicles:
 
         Each holds for an interval, and is extrapolated to its middle, so that on average it is not late.
         """
-        setpoints = extrapolated(setpoints, 0.5e-6 * self._interval)
+        setpoints = extrapolate(setpoints, 0.5e-6 * self._interval)
         columns = (setpoints.position, setpoints.velocity, setpoints.acceleration)
         for i, row in enumerate(np.stack(columns, axis=1).tolist()):
             if i not in self._muted and i not in self.left:
@@ -300,7 +300,7 @@ class SwarmVehicles:
             raise UserError("; ".join(failures))
 
     @contextlib.contextmanager
-    def holding_on_failure(self) -> Iterator[None]:
+    def hold_on_failure(self) -> Iterator[None]:
         """Let all vehicles that are in the air hold their places when the block fails; ignore refusals."""
         try:
             yield
@@ -327,7 +327,7 @@ def target(position: Sequence[float], *derivatives: Sequence[float], yaw: float)
     return Target(place, speed or (0.0, 0.0, 0.0), acceleration, yaw)
 
 
-def extrapolated(setpoints: Setpoints, seconds: float) -> Setpoints:
+def extrapolate(setpoints: Setpoints, seconds: float) -> Setpoints:
     """Set-points extrapolated by some seconds at constant acceleration."""
     velocity, acceleration = np.nan_to_num(setpoints.velocity), np.nan_to_num(setpoints.acceleration)
     return Setpoints(
@@ -338,7 +338,7 @@ def extrapolated(setpoints: Setpoints, seconds: float) -> Setpoints:
     )
 
 
-def clear_to_land(position: Floats) -> bool:
+def is_clear_to_land(position: Floats) -> bool:
     """Whether the horizontal distances between all vehicles are at least LANDING_SEPARATION."""
     distance = np.linalg.norm(position[:, None, :2] - position[None, :, :2], axis=2)
     np.fill_diagonal(distance, np.inf)

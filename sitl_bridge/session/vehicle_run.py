@@ -125,7 +125,7 @@ class Mission(Protocol):
         """Why it has failed."""
         ...
 
-    def free(self) -> None:
+    def release_time(self) -> None:
         """Let time pass for others, after the end; safe to call twice."""
         ...
 

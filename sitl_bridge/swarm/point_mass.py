@@ -138,8 +138,8 @@ class PointMassFleet:
         self.time = time
 
     def _steps(self, dt: float, count: int) -> None:
-        told = self._setpoints
+        setpoints = self._setpoints
         _advance(
-            self.position, self.velocity, self.yaw, self.alive, told.position, told.velocity,
-            told.acceleration, told.yaw, self.model.parameters(), dt, count,
+            self.position, self.velocity, self.yaw, self.alive, setpoints.position, setpoints.velocity,
+            setpoints.acceleration, setpoints.yaw, self.model.parameters(), dt, count,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 from sitl_bridge.api.airframe_choice import AirframeChoice
 from sitl_bridge.api.pool import FlightPool, needs_processes
 from sitl_bridge.api.sitl import Flight, events_of
-from sitl_bridge.api.vehicle_arrays import placed
+from sitl_bridge.api.vehicle_arrays import place_vehicles
 from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.api.world_choice import WindChoice, World, WorldChoice, world_of
 from sitl_bridge.base.error_log import ErrorLog, print_error
@@ -74,7 +74,7 @@ def flight_of(
     Raises:
         UserError: for what does not fit.
     """
-    found, names, places, _ = placed(list(airframes), None, None, 5.0, 0.0)
+    found, names, places, _ = place_vehicles(list(airframes), None, None, 5.0, 0.0)
     place = world_of(world).specification
     if wind is not None:
         place = place.model_copy(update={"wind": World(wind=wind).specification.wind})

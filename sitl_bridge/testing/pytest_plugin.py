@@ -105,7 +105,7 @@ def fleet(request: pytest.FixtureRequest, world: World) -> Iterator[Sitl]:
 
 def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> Iterator[Sitl]:
     from sitl_bridge.base.errors import UserError
-    from sitl_bridge.base.kernels.announcement import announced_at_least
+    from sitl_bridge.base.kernels.announcement import announce_at_least
     from sitl_bridge.testing.flights import DeferredFlight
 
     item, fault = request.node, ""
@@ -131,7 +131,7 @@ def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> 
     item.stash.setdefault(_open, []).append(flight)
     try:
         # Within this test only: what others compile is no part of flight tests.
-        with announced_at_least(announce, "the simulation of flight tests"):
+        with announce_at_least(announce, "the simulation of flight tests"):
             yield cast("Sitl", flight)
     finally:
         failed = item.stash.get(_failed, False)
@@ -189,7 +189,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _choice(item: pytest.Item, world: World, count: int | None, runs: Path) -> ChosenFlight:
     """Return the flight of a test, by its markers."""
-    from sitl_bridge.api.vehicle_arrays import checked_parameters, checked_seed, checked_speed
+    from sitl_bridge.api.vehicle_arrays import validate_parameters, validate_seed, validate_speed
     from sitl_bridge.base.errors import UserError
     from sitl_bridge.testing.flights import flight_of
 
@@ -206,13 +206,13 @@ def _choice(item: pytest.Item, world: World, count: int | None, runs: Path) -> C
         world,
         _argument(item, "wind", None),
         [fault for marker in item.iter_markers("faults") for fault in _arguments(marker)],
-        checked_parameters(parameters),
+        validate_parameters(parameters),
         _px4(item),
         alone=count == 1,
         name=_run_name(item),
         runs=runs,
-        seed=checked_seed(_argument(item, "seed", item.config.getoption("--sitl-seed"))),
-        speed=checked_speed(_argument(item, "speed", float("inf"))),
+        seed=validate_seed(_argument(item, "seed", item.config.getoption("--sitl-seed"))),
+        speed=validate_speed(_argument(item, "speed", float("inf"))),
     )
 
 

@@ -13,7 +13,7 @@ from mcap.writer import CompressionType, Writer
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 from support.full_disk import room
-from support.mcap_checks import complaints
+from support.mcap_checks import find_faults
 from support.recorded_climb import Climb
 from test_export import written_log
 
@@ -56,12 +56,12 @@ def test_an_exported_run_passes_the_doctor_s_checks(
     monkeypatch.setattr(mcap_file, "PART", 0.25)
     count = write_mcap(RecordedRun(run), tmp_path / "run.mcap")
     assert count > 10 * STEPS
-    assert complaints(tmp_path / "run.mcap") == []
+    assert find_faults(tmp_path / "run.mcap") == []
 
 
 def test_rosbags_opens_a_bag_and_reads_every_message(run: Path, tmp_path: Path) -> None:
     count = write_mcap(RecordedRun(run), tmp_path / "bag", bag=True)
-    assert complaints(tmp_path / "bag" / "bag_0.mcap") == []
+    assert find_faults(tmp_path / "bag" / "bag_0.mcap") == []
     with AnyReader([tmp_path / "bag"], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
         assert reader.message_count == count > 10 * STEPS
         read = [
@@ -91,7 +91,7 @@ def test_a_killed_run_passes_the_doctor_s_checks(run: Path, tmp_path: Path) -> N
     for name in ("run.json", "truth.npy", "frames.bin", "steps.npy"):
         (tmp_path / name).write_bytes((run / name).read_bytes() + (b"" if name == "run.json" else b"xyz"))
     write_mcap(RecordedRun(tmp_path), tmp_path / "killed.mcap")
-    assert complaints(tmp_path / "killed.mcap") == []
+    assert find_faults(tmp_path / "killed.mcap") == []
 
 
 def test_of_several_flight_logs_the_largest_is_exported_as_in_the_report(
@@ -114,10 +114,10 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path, tmp_path_factory: pytest.
         changed = bytearray(whole)
         changed[place] ^= 0x55
         file.write_bytes(changed)
-        assert complaints(file), f"byte {place}"
+        assert find_faults(file), f"byte {place}"
     for size in np.linspace(0, len(whole) - 1, 20).astype(int):
         file.write_bytes(whole[:size])
-        assert complaints(file), f"the first {size} bytes"
+        assert find_faults(file), f"the first {size} bytes"
 
 
 def test_a_full_disk_is_reported_once_and_leaves_no_file(run: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_files_of_the_package_mcap_pass_and_messages_out_of_order_are_noticed(tm
             for k, time in enumerate(times):
                 writer.add_message(channel, time, b"data", time, k + 1)
             writer.finish()
-        found.append(complaints(tmp_path / "theirs.mcap"))
+        found.append(find_faults(tmp_path / "theirs.mcap"))
     assert found == [[], ["log time 1 on /topic is less than the latest log time 2"]]
 
 
@@ -154,7 +154,7 @@ def test_a_wrong_record_is_named(tmp_path: Path, library: str, schema: int, comp
         writer.register_schema("bytes", "ros2msg", b"")
         writer.add_message(writer.register_channel("/topic", "cdr", schema), 5, b"one", 5, 1)
         writer.finish()
-    assert any(complaint in text for text in complaints(file)), complaints(file)
+    assert any(complaint in text for text in find_faults(file)), find_faults(file)
 
 
 @pytest.mark.parametrize("time", [-1, 2**64])

@@ -40,7 +40,7 @@ from sitl_bridge.live.run.command_queue import Order
 from sitl_bridge.live.run.execution import Execution
 from sitl_bridge.live.run.messages import VEHICLE_COMMANDS, SetWind
 from sitl_bridge.live.run.topics import Address
-from sitl_bridge.record.records import ROW, converted
+from sitl_bridge.record.records import ROW, convert_rows
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_reader import RecordedRun
@@ -81,7 +81,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
 
         def on_event(event: ScheduledEvent, begins: bool, vehicles: object) -> None:
             assert isinstance(vehicles, list)
-            recorder.scheduled(simulation.time, event, begins, vehicles)
+            recorder.note_scheduled(simulation.time, event, begins, vehicles)
 
         events: list[ScheduledEvent] = [
             MotorLoss(at=1.0, kind="motor_loss", motor=2, thrust=0.8, vehicles=("iris",), lasts=0.5),
@@ -122,7 +122,7 @@ def test_a_run_with_places_for_twelve_rotors_is_repeated_to_the_bit(recorded: Pa
         log.write(rows)
     assert RecordedRun(old).rows.dtype == ROW
     assert rows["rotor_thrust"].shape[1] == rows["control"].shape[1] == 4
-    np.testing.assert_array_equal(converted(RecordedRun(old).rows, rows.dtype), rows)
+    np.testing.assert_array_equal(convert_rows(RecordedRun(old).rows, rows.dtype), rows)
     result = replay_run(RecordedRun(old))
     assert result.difference is None
     assert result.steps == len(rows) // 2
@@ -144,7 +144,7 @@ def test_a_fleet_in_one_process_is_repeated_to_the_bit(tmp_path: Path) -> None:
                 [event],
                 fleet.simulation,
                 lambda _line: None,
-                on_event=lambda *what: recorder.scheduled(fleet.time, *what),
+                on_event=lambda *what: recorder.note_scheduled(fleet.time, *what),
             )
             fleet.timeline = Timeline(fleet.time, due)
             fleet.advance(40)

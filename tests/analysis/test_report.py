@@ -36,9 +36,9 @@ from sitl_bridge.analysis.evaluation.flight_record import TOPICS
 from sitl_bridge.analysis.evaluation.measures import (
     KINDS,
     Measure,
-    checked_limits,
     limit_of_option,
     limits_of_file,
+    validate_limits,
 )
 from sitl_bridge.analysis.evaluation.run_changes import run_changes
 from sitl_bridge.analysis.evaluation.run_evaluation import evaluate, event_times
@@ -187,7 +187,7 @@ def test_faulty_limits_are_named_with_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a number"):
         limit_of_option("vibration=high")
     with pytest.raises(UserError, match="must be a number"):
-        checked_limits({"vibration": "high"}, "limits")
+        validate_limits({"vibration": "high"}, "limits")
     file = tmp_path / "limits.yaml"
     file.write_text("vibration: 3\nspeed: 4\n")
     with pytest.raises(UserError, match="line 2: speed: no such measure"):
@@ -611,7 +611,7 @@ def test_a_measure_of_the_users_own_is_judged_and_reported(tmp_path: Path) -> No
     assert "Greatest horizontal distance from the take-off" in page([one])
     for name, message in (("reach.py:None", "has no class None"), ("none.py:Reach", "no such Python file")):
         with pytest.raises(ConfigurationError, match=message):
-            checked_limits({name: 1.0}, "limits", directory=tmp_path)
+            validate_limits({name: 1.0}, "limits", directory=tmp_path)
     (tmp_path / "reach.py").write_text((tmp_path / "reach.py").read_text().replace("flight()", "landing()"))
     failed = evaluate(run, limits_of_file(limits))
     assert "touchdown" in [one.kind.name for one in failed.measures]

@@ -18,7 +18,7 @@ from sitl_bridge.analysis.evaluation.rotors_evaluation import (
     settling_time,
     waypoint_results,
 )
-from sitl_bridge.analysis.evaluation.signal_analysis import even, spectrum, step_responses
+from sitl_bridge.analysis.evaluation.signal_analysis import resample_evenly, spectrum, step_responses
 from sitl_bridge.analysis.report.time_lines import spectrum_plot
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -174,7 +174,7 @@ def test_the_spectrum_is_scipy_s(count: int, step: float) -> None:
     values = 3.0 + np.random.default_rng(0).normal(size=(count, 3))
     found = spectrum(time, values)
     assert found is not None
-    rate, grid = even(time, values)
+    rate, grid = resample_evenly(time, values)
     frequency, density = scipy.signal.welch(grid, rate, nperseg=round(4.0 * rate), axis=0)
     assert found.frequency == pytest.approx(frequency[1:])
     assert found.density == pytest.approx(density[1:], rel=1e-12)

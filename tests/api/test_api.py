@@ -715,7 +715,7 @@ def test_a_compilation_is_shown_on_a_terminal_only(
         notify("compiling")
         return contextlib.nullcontext()
 
-    monkeypatch.setattr(compiling, "announced", announced)
+    monkeypatch.setattr(compiling, "announce_compilation", announced)
     with compiling.compilation_shown():
         pass
     assert capsys.readouterr().err == ""

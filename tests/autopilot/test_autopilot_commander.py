@@ -24,7 +24,7 @@ from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import HANDLERS
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.autopilot.parameters import Parameters, built_in
+from sitl_bridge.autopilot.parameters import Parameters, load_built_in
 from sitl_bridge.autopilot.safety import arming_checks
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.geography import Projection
@@ -713,13 +713,13 @@ def test_parameters_refuse_what_they_cannot_take() -> None:
 def test_every_parameter_does_something() -> None:
     sources = Path(flight_modes.__file__).parent.parent
     text = "".join(path.read_text() for path in sources.rglob("*.py") if path.name != "parameters.py")
-    changeable = [info.name for info in built_in() if info.minimum < info.maximum]
+    changeable = [info.name for info in load_built_in() if info.minimum < info.maximum]
     assert [name for name in changeable if f'"{name}"' not in text] == []
 
 
 def test_projection_agrees_with_published_degree_lengths() -> None:
     # One degree at 45 degrees of latitude on WGS-84 (NGA): 111,132 m of latitude, 78,847 m of longitude
-    projection = Projection(math.radians(45.0), math.radians(10.0), 0.0)
+    projection = Projection.from_degrees(45.0, 10.0)
     north, _ = projection.local(45.05, 10.0)
     south, _ = projection.local(44.95, 10.0)
     assert (north - south) * 10.0 == pytest.approx(111_132, abs=3)

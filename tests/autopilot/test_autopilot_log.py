@@ -184,7 +184,7 @@ def test_values_are_those_of_the_flight(log: ULog) -> None:
 def test_the_true_place_far_away_is_that_of_the_worlds_frame(tmp_path: Path) -> None:
     file = tmp_path / "flight.ulg"
     fleet = StackFleet(World(WorldSpecification()), [StackVehicle(load_airframe("iris"), name="a", log=file)])
-    reader, frame = fleet.pilots[0].reader, Projection(math.radians(LATITUDE), math.radians(LONGITUDE), 0.0)
+    reader, frame = fleet.pilots[0].reader, Projection.from_degrees(LATITUDE, LONGITUDE)
     try:
         commander = fleet.pilots[0].commander
         while commander.arming_problems:

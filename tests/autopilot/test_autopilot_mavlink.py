@@ -151,7 +151,7 @@ def test_arming_problems_clear_the_prearm_bit_that_mavsdk_calls_armable(station:
 
 @given(st.tuples(st.floats(-2000, 2000), st.floats(-2000, 2000), st.floats(-500, 500)))
 def test_local_and_global_positions_are_each_others_inverse(position: tuple[float, float, float]) -> None:
-    projection = Projection(math.radians(ZURICH[0]), math.radians(ZURICH[1]), ZURICH[2])
+    projection = Projection.from_degrees(*ZURICH)
     assert projection.position(projection.place(position)) == pytest.approx(position, abs=1e-6)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.autopilot.estimate import EstimatedState, packed_fields
+from sitl_bridge.autopilot.estimate import EstimatedState, make_unpacker
 from sitl_bridge.autopilot.records import ESTIMATE, GLOBAL, SETPOINT
 from sitl_bridge.autopilot.setpoint_output import Output
 
@@ -25,7 +25,7 @@ def test_words_are_those_of_the_fields() -> None:
     estimate: Any
     for estimate in random_estimates():
         wanted = np.concatenate([np.ravel(estimate[name]) for name in names])
-        assert packed_fields(ESTIMATE, names).unpack_from(estimate) == tuple(wanted.tolist())
+        assert make_unpacker(ESTIMATE, names).unpack_from(estimate) == tuple(wanted.tolist())
 
 
 def test_a_state_takes_every_figure_from_its_field() -> None:

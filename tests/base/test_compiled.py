@@ -29,7 +29,7 @@ from typing_extensions import TypeAliasType
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels import compiled as module
 from sitl_bridge.base.kernels import kernel_cache, record
-from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.kernels.announcement import announce_compilation
 from sitl_bridge.base.kernels.array_at import array_at, handles_of
 from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 from sitl_bridge.base.kernels.kernel_cache import KEPT_AGE, KEPT_ALWAYS, KEPT_COUNT, remove_outdated
@@ -733,7 +733,7 @@ def test_kernels_of_the_package_have_the_same_digests_in_every_process() -> None
 def test_only_a_compilation_is_announced() -> None:
     told: list[str] = []
     _scaled(np.zeros(3), 1, 1.0)
-    with announced(told.append, after=0.0):
+    with announce_compilation(told.append, after=0.0):
         _scaled(np.zeros(3), 1, 1.0)
         time.sleep(0.05)
     assert told == []
@@ -743,7 +743,7 @@ def test_only_a_compilation_is_announced() -> None:
     def new(x: float) -> float:
         return x * never_compiled_before
 
-    with announced(told.append, after=0.0):
+    with announce_compilation(told.append, after=0.0):
         new(2.0)
         new(3.0)
         time.sleep(0.05)
@@ -763,7 +763,7 @@ def test_a_long_compilation_reports_how_far_it_is(monkeypatch: pytest.MonkeyPatc
 
         return kernel
 
-    with announced(told.append, "both", after=0.0):
+    with announce_compilation(told.append, "both", after=0.0):
         for factor in factors:
             make(factor)(2.0)
     assert any(line.startswith("still compiling both: 1 kernel done in ") for line in told)

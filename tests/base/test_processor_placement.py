@@ -17,7 +17,7 @@ from sitl_bridge.base.system.processor_placement import (
     GAIN,
     ProcessorPlacement,
     place,
-    quickest_first,
+    sort_by_frequency,
 )
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -73,8 +73,8 @@ def test_the_quickest_cores_come_first_and_their_second_threads_last(tmp_path: P
             file = tmp_path / f"cpu{number}" / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(value + "\n")
-    assert quickest_first([0, 1, 2, 3], tmp_path) == [2, 3, 0, 1]
-    assert quickest_first([4, 1, 0], tmp_path / "nothing") == [0, 1, 4]
+    assert sort_by_frequency([0, 1, 2, 3], tmp_path) == [2, 3, 0, 1]
+    assert sort_by_frequency([4, 1, 0], tmp_path / "nothing") == [0, 1, 4]
 
 
 @pytest.mark.parametrize("own_thread", [False, True])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.airframe_texts import spelled_out
+from support.airframe_texts import spell_out
 from support.paths import AIRFRAMES, MISSIONS, ROOT
 
 from sitl_bridge.base.errors import UserError
@@ -27,7 +27,7 @@ from sitl_bridge.base.kernels.numba_internals import Kernel
 from sitl_bridge.base.system.signals import SIGNALS
 from sitl_bridge.cli import demo, doctor
 from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.cli.main import COMMANDS, main, module
 from sitl_bridge.cli.warm import PARTS
 from sitl_bridge.record.records import ROW
@@ -127,10 +127,10 @@ def test_checking_an_airframe_lists_what_is_still_its_bases_and_what_no_longer_f
 
 def test_checking_what_is_no_yaml_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"hover\.py: a Python file is checked with the file that names it"):
-        facts_of(str(MISSIONS / "hover.py"))
+        derive_facts(str(MISSIONS / "hover.py"))
     (tmp_path / "notes.txt").write_text("Wind: from the west: strong\n")
     with pytest.raises(UserError, match=r"line 1: is not YAML: mapping values"):
-        facts_of(str(tmp_path / "notes.txt"))
+        derive_facts(str(tmp_path / "notes.txt"))
 
 
 def test_checking_a_plan_tells_what_it_holds() -> None:
@@ -182,7 +182,7 @@ def test_a_faulty_airframe_is_refused_with_every_fault(tmp_path: Path) -> None:
 
 def test_a_sensor_mounted_turned_is_pointed_out(tmp_path: Path) -> None:
     path = tmp_path / "turned.yaml"
-    text = spelled_out("iris")
+    text = spell_out("iris")
     path.write_text(text.replace("  - kind: imu", "  - kind: imu\n    rotation: [0, 0, 90]", 1))
     result = run("check", str(path), "--json")
     assert result.returncode == 0, result.stderr
@@ -448,7 +448,7 @@ def test_check_warns_of_moments_of_inertia_in_another_unit(
     moments = f"{{xx: {xx}, yy: {yy}, zz: {zz}, xy: 0, xz: 0, yz: 0}}"
     file = tmp_path / "mine.yaml"
     file.write_text(f"base: iris\nname: mine\ndescription: an iris\ninertia: {moments}\n", encoding="utf-8")
-    found = facts_of(str(file))["warnings"]
+    found = derive_facts(str(file))["warnings"]
     assert sum("is it in another unit than kg m²?" in text for text in found) == warnings
 
 

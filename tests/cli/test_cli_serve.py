@@ -20,7 +20,7 @@ from support.peer import Peer
 from sitl_bridge.autopilot import main as stack_main
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.system.listening import listening
+from sitl_bridge.base.system.listening import is_listening
 from sitl_bridge.cli.autopilot import autopilot
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -86,7 +86,7 @@ def test_px4_is_fed_the_simulated_battery_where_that_is_asked_for(
             return bool(heard)
 
         try:
-            wait_for(lambda: listening(FIRST_PORT + instance), "the server", 200.0)
+            wait_for(lambda: is_listening(FIRST_PORT + instance), "the server", 200.0)
             with Peer(FIRST_PORT + instance):
                 wait_for(battery_came, "a battery message")
         finally:
@@ -147,7 +147,7 @@ def test_the_process_of_the_built_in_stack_names_a_missing_configuration(
 def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance = next(i for i in range(100, 250) if not any(listening(FIRST_PORT + i + n) for n in range(3)))
+    instance = next(i for i in range(100, 250) if not any(is_listening(FIRST_PORT + i + n) for n in range(3)))
     arguments = [
         "serve",
         "--vehicles",
@@ -160,7 +160,7 @@ def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
     arguments += ["--px4-files", str(tmp_path / "startup"), "--airframe", "firefly"]
 
     def looked_at(session: ServedSimulation, _: object = None) -> None:
-        assert all(listening(FIRST_PORT + instance + n) for n in range(3))
+        assert all(is_listening(FIRST_PORT + instance + n) for n in range(3))
         east = [float(position[1]) for position in session.status.position]
         assert east == [0.0, 3.0, 6.0]
         airframes = {v.airframe_for_px4().model_dump_json() for v in session.vehicles}

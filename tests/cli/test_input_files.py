@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.airframe_texts import spelled_out
+from support.airframe_texts import spell_out
 from support.paths import AIRFRAMES, MISSIONS
 from support.swarm_scenarios import load_avoidance, load_formation
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.base.yaml_file import read
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.sensors.custom import CustomSensor
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.height_map_file import load_heights
@@ -96,7 +96,7 @@ def test_a_base_that_no_file_can_be_called_is_told_with_its_place(tmp_path: Path
 def _edited(tmp_path: Path, source: Path, *changes: tuple[str, str]) -> Path:
     text = source.read_text(encoding="utf-8")
     if source == AIRFRAMES / "iris.yaml":
-        text = spelled_out("iris")
+        text = spell_out("iris")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new, 1)
@@ -130,7 +130,7 @@ def test_a_broken_airframe_is_told_by_file_and_place(
     if airframe == "iris" and new == "":
         path = _edited(tmp_path, path, ("  -     rate: 250", "  - rate: 250"))
     with pytest.raises(ConfigurationError) as caught:
-        facts_of(str(path))
+        derive_facts(str(path))
     assert said in str(caught.value)
     assert all(line.startswith(str(path)) for line in str(caught.value).splitlines())
 
@@ -142,7 +142,7 @@ def test_an_airframe_that_cannot_stand_is_told_by_file_and_place(tmp_path: Path)
         f"base: iris\nname: own\ndescription: own\ncontact: {{points: {points}}}\n", encoding="utf-8"
     )
     with pytest.raises(ConfigurationError, match=r"own\.yaml: line 4: contact: the vehicle cannot stand"):
-        facts_of(str(path))
+        derive_facts(str(path))
 
 
 CIRCLE = "avoidance:\n  duration: 20\n  circle: {{count: 4, radius: {radius}, speed: {speed}}}\n"

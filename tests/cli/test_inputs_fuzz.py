@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.mutations import EXTREMES, mutated
+from support.mutations import EXTREMES, mutate
 from support.paths import AIRFRAMES, MISSIONS, ROOT
 from support.swarm_scenarios import load_avoidance, load_formation
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import WindSpecification
@@ -48,7 +48,7 @@ MEGABYTES = 500.0
 
 
 def _airframe(path: Path) -> None:
-    facts_of(str(path))
+    derive_facts(str(path))
     airframe = load_airframe(path)
     simulation = Simulation(World(), [VehicleSetup(airframe.vehicle(), airframe.sensor_records())])
     simulation.armed[:] = 1
@@ -95,7 +95,7 @@ def _try(kind: str, directory: Path, examples: int, *, with_memory: bool) -> Non
     path = directory / f"{kind}.yaml"
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(st.sampled_from(texts).flatmap(mutated))
+    @given(st.sampled_from(texts).flatmap(mutate))
     def attempt(text: str) -> None:
         path.write_text(text, encoding="utf-8")
         begin = time.process_time()

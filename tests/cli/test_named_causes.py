@@ -10,7 +10,7 @@ import pytest
 from support.paths import MISSIONS
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.plan.plan_file import parse_plan
 
@@ -31,7 +31,7 @@ from sitl_bridge.plan.plan_file import parse_plan
     ],
 )
 def test_names_of_px4_lead_to_the_airframe_that_is_meant(name: str, told: str) -> None:
-    for look in (load_airframe, facts_of):
+    for look in (load_airframe, derive_facts):
         with pytest.raises(UserError) as refused:
             look(name)
         assert told in str(refused.value)
@@ -72,7 +72,7 @@ def test_missions_of_other_ground_stations_are_named(name: str, text: str, told:
     file = tmp_path / name
     file.write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as refused:
-        facts_of(str(file))
+        derive_facts(str(file))
     assert told in str(refused.value)
     assert "Plan view of QGroundControl" in str(refused.value)
 
@@ -110,6 +110,6 @@ def test_a_survey_of_an_unknown_version_is_noted() -> None:
 
 
 def test_the_field_of_a_world_is_shown() -> None:
-    facts = facts_of("wall")
+    facts = derive_facts("wall")
     assert "magnetic_field" not in facts
     assert facts["magnetic_field_of"] == "WMM2025"

@@ -7,7 +7,7 @@ import pytest
 from support.paths import AIRFRAMES
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -37,7 +37,7 @@ def test_an_airframe_can_fly(name: str) -> None:
 
 
 def test_a_former_name_says_what_it_is_called_now() -> None:
-    for find in (load_airframe, facts_of):
+    for find in (load_airframe, derive_facts):
         with pytest.raises(UserError, match="the airframe crazyflie is called crazyflie_identified"):
             find("crazyflie")
 
@@ -47,7 +47,7 @@ def test_a_vehicle_that_cannot_be_true_says_so() -> None:
         "crazyflie_identified", "hector", "hector_indoor", "iris_gazebo", "typhoon_h480_gazebo",
         "x500_gazebo",
     }  # fmt: skip
-    assert facts_of("hector")["warnings"][0] == load_airframe("hector").caveat
+    assert derive_facts("hector")["warnings"][0] == load_airframe("hector").caveat
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.airframe_texts import spelled_out
+from support.airframe_texts import spell_out
 from support.paths import AIRFRAMES
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -31,7 +31,7 @@ def faults_of(path: Path) -> tuple[str, ...]:
 @pytest.fixture
 def altered(tmp_path: Path) -> Path:
     path = tmp_path / "altered.yaml"
-    path.write_text(spelled_out("iris"), encoding="utf-8")
+    path.write_text(spell_out("iris"), encoding="utf-8")
     return path
 
 

@@ -14,7 +14,7 @@ from sitl_bridge.autopilot.stack import StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.facts import airframe_facts, facts_of
+from sitl_bridge.cli.facts import airframe_facts, derive_facts
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -136,4 +136,4 @@ def test_what_the_integrator_cannot_follow_is_refused_before_it_flies(
 def test_a_drag_that_leaves_no_speed_is_noted() -> None:
     slow = airframe_facts(changed("iris", "drag", force=(50.0, 50.0, 50.0)))
     assert any("is the drag in another unit?" in note for note in slow["warnings"])
-    assert not any("drag" in note for note in facts_of("iris")["warnings"])
+    assert not any("drag" in note for note in derive_facts("iris")["warnings"])

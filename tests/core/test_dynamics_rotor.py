@@ -17,7 +17,7 @@ from support.dynamics_vehicles import (
     environment,
     fly,
     hector,
-    held_at_motion,
+    hold_at_motion,
     iris,
     start,
 )
@@ -401,7 +401,7 @@ def moment_in_forward_flight(name: str, *, released: bool) -> float:
     """Rolling moment in N m of a vehicle in hover trim that moves forward at 10 m/s."""
     data = load_airframe(name).model_dump(by_alias=True, exclude_defaults=True)
     data["rotor_model"]["rolling_moment_released"] = released
-    simulation = held_at_motion(Airframe.model_validate(data), (10.0, 0.0, 0.0))
+    simulation = hold_at_motion(Airframe.model_validate(data), (10.0, 0.0, 0.0))
     inertia = simulation.vehicles[0]["inertia"]
     return float((inertia @ simulation.states[0]["angular_acceleration"])[0])
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.dynamics_vehicles import held_at_motion
+from support.dynamics_vehicles import hold_at_motion
 
 from sitl_bridge.core.dynamics.induced_flow import (
     blade_loads,
@@ -296,7 +296,7 @@ def pitching(airframe: Airframe, velocity: tuple[float, float, float]) -> tuple[
     for uneven in (True, False):
         model = airframe.rotor_model.model_copy(update={"uneven_inflow": uneven})
         other = airframe.model_copy(update={"rotor_model": model})
-        state = held_at_motion(other, velocity).states[0]
+        state = hold_at_motion(other, velocity).states[0]
         moments.append(float(other.vehicle()["inertia"][1, 1]) * float(state["angular_acceleration"][1]))
     return moments[0] - moments[1], state
 

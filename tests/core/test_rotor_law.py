@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.airframe_texts import based
+from support.airframe_texts import write_based
 from support.paths import AIRFRAMES
 
 import sitl_bridge as sb
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import CUSTOM_LAW, INDUCED_LAW, POLYNOMIAL_LAW
@@ -78,7 +78,7 @@ def file_with_law(path: Path, law: str = LAW, extra: str = "") -> Path:
     """An airframe file on the iris with a law beside it."""
     (path / "mine.py").write_text(law, encoding="utf-8")
     rotors = f"kind: custom, file: mine.py, class: Mine, radius: 0.128, inertia: 2.73e-5{extra}"
-    return based(path, f"rotor_model: {{{rotors}}}\n", "iris_gazebo")
+    return write_based(path, f"rotor_model: {{{rotors}}}\n", "iris_gazebo")
 
 
 def flown(airframe: Airframe, steps: int = 250) -> Any:
@@ -129,7 +129,7 @@ def test_what_follows_from_an_airframe_sees_the_law(tmp_path: Path) -> None:
     own = iris.model_copy(update={"px4": iris.px4.model_copy(update={"airframe": None})})
     hovers = [float(parameters_for(a)["MPC_THR_HOVER"]) for a in (weak, own)]
     assert hovers[0] > 1.2 * hovers[1]
-    facts = facts_of(str(tmp_path / "mine.yaml"))
+    facts = derive_facts(str(tmp_path / "mine.yaml"))
     assert facts["python_files"] == [str(tmp_path / "mine.py")]
 
 
@@ -220,7 +220,7 @@ def test_a_law_from_which_no_hover_follows_is_one_message(tmp_path: Path, law: s
 def test_check_tells_a_faulty_law_with_its_line(tmp_path: Path) -> None:
     file = file_with_law(tmp_path, LAW.replace("return thrust", "return None"))
     with pytest.raises(ConfigurationError, match=r"mine.yaml: line 4: rotor_model: .*mine.py"):
-        facts_of(str(file))
+        derive_facts(str(file))
 
 
 def test_a_rotor_cannot_differ_from_the_law_of_all(tmp_path: Path) -> None:

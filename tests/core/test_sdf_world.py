@@ -16,14 +16,14 @@ from typer.testing import CliRunner
 
 from sitl_bridge.base import xml_file
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.world import sdf_world
 from sitl_bridge.core.world.mesh_file import is_solid
 from sitl_bridge.core.world.nearest_surface import nearest
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import SceneSpecification, TriangleMesh
-from sitl_bridge.core.world.sdf_geometry import capsule, cone, ellipsoid, extruded
+from sitl_bridge.core.world.sdf_geometry import capsule, cone, ellipsoid, extrude
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
 
@@ -432,7 +432,7 @@ def test_check_prints_what_stands_in_a_world(tmp_path: Path) -> None:
     file = _sdf(
         tmp_path, GROUND + _model(mesh, "house") + _model(_link(BOX), "crate", "10 0 1.5 0 0 0") + "<light/>"
     )
-    facts = facts_of(str(file))
+    facts = derive_facts(str(file))
     assert facts["scene"].pop("memory_mb") > 0.0
     assert facts["scene"] == {
         "ground": "level at height 0",
@@ -482,12 +482,12 @@ def test_a_world_of_too_many_objects_is_refused(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("clockwise", [False, True])
 def test_an_outline_becomes_a_closed_solid_of_its_volume(clockwise: bool) -> None:
     outline = np.array([[0, 0], [4, 0], [4, 3], [2, 1], [0, 3], [0, 0]], float)  # an M of 8 m2
-    solid = extruded(outline[::-1] if clockwise else outline, 2.0)
+    solid = extrude(outline[::-1] if clockwise else outline, 2.0)
     assert is_solid(solid.vertices, solid.faces)
     a, b, c = (solid.vertices[solid.faces[:, i]] for i in range(3))
     assert np.einsum("ij,ij->", a, np.cross(b, c)) / 6.0 == pytest.approx(16.0)
     with pytest.raises(UserError, match="encloses no area or crosses itself"):
-        extruded(np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]), 1.0)
+        extrude(np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]), 1.0)
 
 
 WHOLE = (

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pymavlink.dialects.v20 import common as mavlink
-from support.airframe_texts import spelled_out
+from support.airframe_texts import spell_out
 from support.paths import AIRFRAMES
 from support.peer import Peer
 
 from sitl_bridge.autopilot.stack import StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -70,7 +70,7 @@ def equipped(tmp_path: Path) -> Callable[[str], Path]:
         (tmp_path / "sensors").mkdir()
         shutil.copy(AIRFRAMES / "sensors" / "wind_sensor.py", tmp_path / "sensors")
         (tmp_path / "sensors" / "speaker.py").write_text(SPEAKER)
-        text = spelled_out("iris")
+        text = spell_out("iris")
         path = tmp_path / "equipped.yaml"
         path.write_text(text.replace("sensors:\n  - kind: imu", f"sensors:\n{line}  - kind: imu"))
         return path
@@ -266,13 +266,13 @@ def test_check_tries_the_sensor_and_tells_its_line(
 ) -> None:
     path = equipped(line)
     with pytest.raises(ConfigurationError, match=rf"equipped.yaml: line \d+: sensors\[\d\].*{told}"):
-        facts_of(str(path))
+        derive_facts(str(path))
 
 
 def test_check_lists_the_programs_of_an_airframe(equipped: Callable[[str], Path]) -> None:
     path = equipped(LINE)
-    assert facts_of(str(path))["python_files"] == [str(path.parent / "sensors" / "wind_sensor.py")]
-    assert "python_files" not in facts_of("iris")
+    assert derive_facts(str(path))["python_files"] == [str(path.parent / "sensors" / "wind_sensor.py")]
+    assert "python_files" not in derive_facts("iris")
 
 
 class Range(CustomSensor):

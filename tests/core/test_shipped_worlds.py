@@ -12,7 +12,7 @@ from support.paths import MISSIONS, ROOT
 
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.ray_casting import SCRATCH, cast_ray
 from sitl_bridge.core.world.records import START
@@ -90,7 +90,7 @@ def test_a_world_is_found_by_its_name_wherever_the_program_is_started(
     monkeypatch.chdir(tmp_path)
     assert load_world(Path("wall")) == load_world(WORLDS / "wall.yaml")
     assert len(load_world(Path("hills")).scene.objects) == 1  # with its file of heights
-    assert facts_of("wall").keys() == facts_of(str(WORLDS / "wall.yaml")).keys()
+    assert derive_facts("wall").keys() == derive_facts(str(WORLDS / "wall.yaml")).keys()
     with pytest.raises(UserError, match=r"no world is called 'ofice', did you mean 'office'\?; there are"):
         load_world(Path("ofice"))
     scenario = tmp_path / "flight.yaml"

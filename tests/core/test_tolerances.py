@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.airframe_texts import based
+from support.airframe_texts import write_based
 
 import sitl_bridge as sb
 from sitl_bridge.core.simulation.events import PayloadDrop
@@ -29,7 +29,7 @@ def test_deviations_have_the_stated_size() -> None:
     tolerances = Tolerances(thrust=0.03, axis=0.5, centre_of_gravity=(0.016, 0.008, 0.002))
     nominal = _airframe(None).vehicle()
     random = np.random.default_rng(3)
-    built = [tolerances.built(nominal, random) for _ in range(2000)]
+    built = [tolerances.build(nominal, random) for _ in range(2000)]
     rotors = int(nominal["rotor_count"])
     thrusts = np.array([v["thrust_c2"][:rotors] / nominal["thrust_c2"][:rotors] for v, _ in built])
     assert np.std(thrusts) == pytest.approx(0.03, rel=0.05)
@@ -93,13 +93,13 @@ def test_a_dropped_payload_leaves_the_vehicle_as_it_was_built() -> None:
 def test_a_rotor_law_of_ones_own_takes_no_tolerance_of_its_thrust(tmp_path: Path) -> None:
     text = 'sources: {tolerances: "a worse one than most"}\ntolerances: {thrust: 0.05}\n'
     with pytest.raises(sb.UserError, match=r"tolerances\.thrust: a rotor model with a table"):
-        load_airframe(based(tmp_path, text, "iris_blade_element"))
+        load_airframe(write_based(tmp_path, text, "iris_blade_element"))
 
 
 def test_the_built_in_stack_holds_a_vehicle_that_is_not_as_drawn(tmp_path: Path) -> None:
     text = 'sources: {tolerances: "a worse one than most"}\n'
     text += "tolerances: {thrust: 0.05, axis: 1.0, centre_of_gravity: [0.02, 0.02, 0.0]}\n"
-    with sb.Sitl(str(based(tmp_path, text)), autopilot="builtin", seed=2, runs=tmp_path) as sitl:
+    with sb.Sitl(str(write_based(tmp_path, text)), autopilot="builtin", seed=2, runs=tmp_path) as sitl:
         sitl.vehicle.arm()
         sitl.vehicle.take_off(5.0)
         sitl.run(5.0)

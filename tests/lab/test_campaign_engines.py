@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.campaigns import accident, campaign, full_once, killed_once, scenario
+from support.campaigns import accident, campaign, full_once, kill_once, scenario
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.lab.campaign.dask_engine import DaskEngine
@@ -64,9 +64,9 @@ from sitl_bridge.lab.campaign.worker_pool import WorkerPool
 if __name__ == "__main__":
     pool = WorkerPool(1, 60.0, abs)
     pool.submit(-1)
-    pool.finished(0.0)
+    pool.take_finished(0.0)
     os.kill(pool._workers[0].process.pid, signal.SIGINT)  # Ctrl-C, which its whole group gets, at its start
-    while not (found := pool.finished(1.0)):
+    while not (found := pool.take_finished(1.0)):
         pass
     pool.close()
     print(found)
@@ -114,7 +114,7 @@ def test_dask_workers_fly_a_campaign_and_one_of_them_is_killed(tmp_path: Path) -
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
     ) as cluster:
-        engine = DaskEngine("dask://" + cluster.scheduler_address.removeprefix("tcp://"), killed_once)
+        engine = DaskEngine("dask://" + cluster.scheduler_address.removeprefix("tcp://"), kill_once)
         try:
             with Ledger(tmp_path / "out", space) as ledger:
                 progress = CampaignRun(space, ledger, engine).fly()

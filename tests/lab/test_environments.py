@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import sitl_bridge as sb
 from sitl_bridge import learning
-from sitl_bridge.lab.environments.tasks import VehicleMotion, judged, observed, prepared
+from sitl_bridge.lab.environments.tasks import VehicleMotion, judge, observe, prepare
 
 HOMES = np.array([[0.0, 0.0, -5.0], [10.0, 0.0, -5.0]])
 BOTH = np.ones(2, np.bool_)
@@ -29,45 +29,45 @@ def motion_at(
 
 def test_holding_the_position_is_rewarded_by_the_distance_and_costs_a_crash_once() -> None:
     task = learning.HoldPosition()
-    owner = prepared(task, HOMES)
-    rewards, ends = judged(task, owner, motion_at(np.add(HOMES, [[0, 0, 1], [0, 0, 0]]), rates=2.0), BOTH)
+    owner = prepare(task, HOMES)
+    rewards, ends = judge(task, owner, motion_at(np.add(HOMES, [[0, 0, 1], [0, 0, 0]]), rates=2.0), BOTH)
     assert rewards == pytest.approx([math.exp(-1.0) - 0.02, 0.98])
     assert not ends.any()
-    rewards, ends = judged(task, owner, motion_at(HOMES, collided=True), BOTH)
+    rewards, ends = judge(task, owner, motion_at(HOMES, collided=True), BOTH)
     assert rewards == pytest.approx([-9.0, 1.0])
     assert ends.tolist() == [True, False]
-    assert judged(task, owner, motion_at(np.add(HOMES, [10.1, 0, 0])), BOTH)[1].all()
+    assert judge(task, owner, motion_at(np.add(HOMES, [10.1, 0, 0])), BOTH)[1].all()
 
 
 def test_a_waypoint_is_drawn_from_its_box_and_reaching_it_ends_the_episode_with_a_reward() -> None:
     task = learning.ReachWaypoint(box=((1, 2, -3), (3, 2, -1)))
-    owner = prepared(task, HOMES)
+    owner = prepare(task, HOMES)
     task.begin(BOTH, np.array([[0.0, 0.5, 1.0], [1.0, 0.5, 0.5]]), motion_at(HOMES))
     assert task.goals.tolist() == [[1.0, 2.0, -6.0], [13.0, 2.0, -7.0]]
     away = np.linalg.norm(task.goals - HOMES, axis=1)
-    rewards, ends = judged(task, owner, motion_at(np.add(task.goals, [[0.2, 0, 0], [0, 0.5, 0]])), BOTH)
+    rewards, ends = judge(task, owner, motion_at(np.add(task.goals, [[0.2, 0, 0], [0, 0.5, 0]])), BOTH)
     assert rewards == pytest.approx(away - [0.2, 0.5] + [10.0, 0.0])
     assert ends.tolist() == [True, False]
-    assert observed(task, motion_at(HOMES), BOTH).tolist() == (task.goals - HOMES).tolist()
+    assert observe(task, motion_at(HOMES), BOTH).tolist() == (task.goals - HOMES).tolist()
 
 
 def test_new_goals_are_those_of_the_vehicles_that_begin_alone() -> None:
     task = learning.ReachWaypoint()
-    prepared(task, HOMES)
+    prepare(task, HOMES)
     task.begin(np.array([False, True]), np.ones((2, 3)), motion_at(HOMES))
     assert task.goals.tolist() == [HOMES[0].tolist(), np.add(HOMES[1], [5, 5, 2]).tolist()]
 
 
 def test_the_figures_goal_moves_with_the_velocity_that_is_seen() -> None:
     task = learning.TrackFigure(size=3.0, lap=10.0)
-    prepared(task, HOMES)
+    prepare(task, HOMES)
     places = []
     for time in (1.0, 1.0 + 1e-4):
-        seen = observed(task, motion_at(HOMES, time), BOTH)
+        seen = observe(task, motion_at(HOMES, time), BOTH)
         task.distance(motion_at(HOMES, time))
         places.append(task.goals.copy())
     task.distance(motion_at(HOMES, 1.0))
-    seen = observed(task, motion_at(HOMES, 1.0), BOTH)
+    seen = observe(task, motion_at(HOMES, 1.0), BOTH)
     assert seen[:, 3:] == pytest.approx((places[1] - places[0]) / 1e-4, abs=1e-3)
     assert task.distance(motion_at(HOMES, 10.0)) == pytest.approx([0.0, 0.0], abs=1e-9)
 
@@ -117,26 +117,26 @@ def test_what_a_task_gives_in_another_form_is_refused(part: int, given: Any, mes
     sound: list[Any] = [_speed, lambda m: m.time > 9.0, lambda _: np.zeros((2, 3))]
     sound[part] = given
     task = _Given(*sound)
-    owner = prepared(task, HOMES)
+    owner = prepare(task, HOMES)
     motion = motion_at(HOMES)
     with pytest.raises(sb.UserError, match=message):
-        _ = observed(task, motion, BOTH) if part == 2 else judged(task, owner, motion, BOTH)
+        _ = observe(task, motion, BOTH) if part == 2 else judge(task, owner, motion, BOTH)
 
 
 def test_a_reward_that_is_a_part_of_the_motion_is_an_array_of_its_own() -> None:
     task = _Given(_speed, lambda m: m.time > 9.0, lambda _: np.zeros((2, 3)))
     motion = motion_at(HOMES)
-    rewards, _ = judged(task, prepared(task, HOMES), motion, BOTH)
+    rewards, _ = judge(task, prepare(task, HOMES), motion, BOTH)
     motion.truth[:] = 0.0
     assert rewards.tolist() == [1.0, 1.0]
 
 
 def test_a_task_belongs_to_one_environment() -> None:
     task = learning.ReachWaypoint()
-    first = prepared(task, HOMES)
-    prepared(task, HOMES)
+    first = prepare(task, HOMES)
+    prepare(task, HOMES)
     with pytest.raises(sb.UserError, match="ReachWaypoint: another environment has taken this task since"):
-        judged(task, first, motion_at(HOMES), BOTH)
+        judge(task, first, motion_at(HOMES), BOTH)
 
 
 def test_an_own_task_is_a_small_class() -> None:
@@ -147,7 +147,7 @@ def test_an_own_task_is_a_small_class() -> None:
     task = Climb()
     motion = motion_at(HOMES)
     motion.truth[:, 5] = -1.5
-    rewards, ends = judged(task, prepared(task, HOMES), motion, BOTH)
+    rewards, ends = judge(task, prepare(task, HOMES), motion, BOTH)
     assert (rewards.tolist(), ends.tolist()) == ([1.5, 1.5], [False, False])
 
 

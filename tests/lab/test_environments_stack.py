@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.airframe_texts import based
+from support.airframe_texts import write_based
 
 import sitl_bridge as sb
 
@@ -37,7 +37,7 @@ def test_a_waypoint_is_reached_through_a_flight_stack_and_a_reset_flies_back(tmp
 
 def test_a_vehicle_whose_battery_empties_begins_a_new_flight(tmp_path: Path) -> None:
     # The iris hovers for about a minute with it.
-    file = based(
+    file = write_based(
         tmp_path,
         'sources: {battery.capacity: "derived: hovers for about a minute"}\nbattery: {capacity: 0.3}\n',
     )

@@ -43,7 +43,7 @@ def other_airframe(factors: dict[str, float]) -> Airframe:
     for parameter in PARAMETERS:
         value = parameter.value(frame)
         if parameter.path in factors and value is not None:
-            frame = parameter.applied(frame, factors[parameter.path] * value)
+            frame = parameter.apply(frame, factors[parameter.path] * value)
     return frame
 
 
@@ -77,7 +77,7 @@ def test_several_flights_give_delay_lag_and_each_rotors_thrust() -> None:
     frame, thrusts = other_airframe(factors), (1.1, 1.05, 0.95, 1.12)
     for i, factor in enumerate(thrusts):
         (rotor,) = (p for p in PARAMETERS if p.path == f"rotors[{i}].model.thrust_c2")
-        frame = rotor.applied(frame, factor * 5.84e-6)
+        frame = rotor.apply(frame, factor * 5.84e-6)
     logs = []
     for seed, moment in ((1, 0.02), (2, -0.015)):
         log = fly_synthetic(frame, 12.0, seed=seed, moment=(moment, -moment, 0.0), emptying=0.05)
@@ -236,6 +236,6 @@ def test_every_parameter_changes_what_it_names(name: str) -> None:
     for parameter in PARAMETERS:
         value = parameter.value(frame)
         if value is not None and parameter is not DELAY:
-            changed = parameter.applied(frame, 1.5 * value + 0.1 * parameter.natural)
+            changed = parameter.apply(frame, 1.5 * value + 0.1 * parameter.natural)
             assert parameter.value(changed) == pytest.approx(1.5 * value + 0.1 * parameter.natural)
             assert changed.vehicle().tobytes() != frame.vehicle().tobytes(), parameter.path

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import launch
 from sitl_bridge.cli.main import build
-from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskewed
+from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskew
 from sitl_bridge.core.odometry.stereo import StereoImages, StereoOdometry
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.lidar_odometry import TURN_ON, TurnGyroscope
@@ -121,11 +121,11 @@ def test_motion_within_a_turn_is_taken_out_of_its_points() -> None:
     motion = np.eye(4)
     c, n = np.cos(angle), np.sin(angle)
     motion[:2, :2] = [[c, -n], [n, c]]
-    assert deskewed(LidarTurn(np.array(seen), 0.1 * share), motion) == pytest.approx(wall, abs=1e-12)
+    assert deskew(LidarTurn(np.array(seen), 0.1 * share), motion) == pytest.approx(wall, abs=1e-12)
     ahead = np.eye(4)
     ahead[0, 3] = 0.3
     moved = LidarTurn(wall + np.outer(-share, [0.3, 0.0, 0.0]), 0.1 * share)
-    assert deskewed(moved, ahead) == pytest.approx(wall, abs=1e-12)
+    assert deskew(moved, ahead) == pytest.approx(wall, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_a_map_by_the_lidars_odometry_is_off_by_the_errors_of_the_odometry(
     for time, poses in way():
         seen = view(time, poses)
         arrays = process(seen, lidar.measure(seen))
-    true, estimated = lidar.sight(seen, arrays), lidar.mapped(seen, arrays)
+    true, estimated = lidar.sight(seen, arrays), lidar.sight_for_map(seen, arrays)
     np.testing.assert_array_equal(np.isfinite(true.ranges), np.isfinite(estimated.ranges))
     assert np.isfinite(true.ranges).mean() > 0.5
     # The motion within a turn is taken for even: half of 1 m/s^2 and 20 deg/s^2 over a tenth of a second.
@@ -367,7 +367,7 @@ def test_a_map_by_the_lidars_odometry_is_off_by_the_errors_of_the_odometry(
         true.directions[free], abs=0.5 * np.radians(20.0) * 0.1**2
     )
     plain = LIDAR.measure(seen)
-    assert LIDAR.mapped(seen, plain).points().tobytes() == LIDAR.sight(seen, plain).points().tobytes()
+    assert LIDAR.sight_for_map(seen, plain).points().tobytes() == LIDAR.sight(seen, plain).points().tobytes()
 
 
 @pytest.mark.usefixtures("compiled_in_silence")

@@ -25,7 +25,7 @@ from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.cli.main import build
 from sitl_bridge.lab.flights.data_sets import read_table
 from sitl_bridge.lab.validation import disturbances, read_flights
-from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, updated
+from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, update_page
 from sitl_bridge.lab.validation.flight_facts import facts_of_flight
 from sitl_bridge.lab.validation.simulators import constant, sitl_bridge, textbook
 from sitl_bridge.lab.validation.windows import HORIZONS, Windows, errors, flight_errors
@@ -239,7 +239,9 @@ def test_the_airframe_that_flew_predicts_its_flight_and_constant_rates_do_not(tm
     # What remains comes from rates that are derivatives over +-70 ms.
     assert (own[-1] < 0.35 * other[-1]).all(), (own, other)
     assert own[0, 1] < 0.02
-    force, moment = np.sqrt(np.mean(disturbances.missing(made, flown) ** 2, axis=0)).reshape(2, 3)
+    force, moment = np.sqrt(np.mean(disturbances.missing_acceleration(made, flown) ** 2, axis=0)).reshape(
+        2, 3
+    )
     assert force.max() < 0.1
     assert moment.max() < 4.0
 
@@ -290,7 +292,7 @@ def test_a_measured_start_is_trusted_as_a_steady_kalman_filter_would(tmp_path: P
     flown = replace(windows(tmp_path), flight=np.zeros(count, np.int64), begins=begins)
     noise = np.sqrt(2.0) * random.normal(size=(count + 1, 6))
     lacking = random.normal(size=(count, 6)) + noise[1:] - noise[:-1]
-    assert disturbances.trust_of_starts(lacking, flown) == pytest.approx(0.5, abs=0.05)
+    assert disturbances.gains_of_starts(lacking, flown) == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_copy_of_a_flight_is_not_scored_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,7 +366,7 @@ def test_what_is_no_flight_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="columns of no known data set"):
         read_table(other)
     with pytest.raises(UserError, match="one of the marks"):
-        updated(f"{BEGIN}\n", [])
+        update_page(f"{BEGIN}\n", [])
 
 
 @pytest.mark.skipif(not NANOBENCH, reason="SITL_BRIDGE_NANOBENCH names no directory of NanoBench's tables")

@@ -208,7 +208,7 @@ def test_lateness_and_bursts_are_told_from_a_steady_link(
         traffic.note_sample(now)
     for now in moments(*commands):
         traffic.note_command(now)
-    found = "\n".join(traffic.troubles())
+    found = "\n".join(traffic.describe_faults())
     assert re.search(told, found) if told else not found
 
 

@@ -22,7 +22,7 @@ from sitl_bridge.link.hil.server import LockstepServer
 
 Make = Callable[..., Simulation]
 Wait = Callable[..., None]
-PATIENCE = 0.3
+TIMEOUT = 0.3
 
 PEER = """
 import signal, sys, threading
@@ -65,7 +65,7 @@ def test_a_flight_stack_that_computes_is_waited_for_in_lockstep(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve(notes=notes, patience=PATIENCE)
+    server = serve(notes=notes, timeout=TIMEOUT)
     with flying_peer(server, wait_for) as peer:
         peer.send_signal(signal.SIGUSR1)
         wait_for(lambda: any("the machine is busy" in note for note in notes), "the wait to be told")
@@ -85,7 +85,7 @@ def test_a_flight_stack_that_computes_without_end_counts_as_stalled(
 ) -> None:
     monkeypatch.setattr(links, "MOST_EXTENSIONS", 2)
     notes: list[str] = []
-    server = serve(notes=notes, patience=PATIENCE)
+    server = serve(notes=notes, timeout=TIMEOUT)
     with flying_peer(server, wait_for) as peer:
         peer.send_signal(signal.SIGUSR1)
         wait_for(lambda: any("does not answer" in note for note in notes), "the stall to be told")
@@ -95,7 +95,7 @@ def test_a_flight_stack_of_another_process_that_sleeps_is_not_waited_for(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve(notes=notes, patience=PATIENCE)
+    server = serve(notes=notes, timeout=TIMEOUT)
     with flying_peer(server, wait_for) as peer:
         ours = server.links.sockets.connections[0]
         assert ours is not None
@@ -116,21 +116,21 @@ def test_time_stands_still_with_a_flight_stack_that_is_stopped_between_frame_and
             super().append(stall)
 
     def computing() -> bool:
-        """A frame has been read and no step follows for a third of the patience."""
+        """A frame has been read and no step follows for a third of the timeout."""
         before = server.status().steps
-        time.sleep(PATIENCE / 3)
+        time.sleep(TIMEOUT / 3)
         return server.status().steps == before and server.links.sockets.unread(0) == 0 and is_busy(peer.pid)
 
     notes: list[str] = []
     stalls, times = Dated(), list[int]()
-    server = serve(notes=notes, stalls=stalls, patience=PATIENCE)
+    server = serve(notes=notes, stalls=stalls, timeout=TIMEOUT)
     with flying_peer(server, wait_for) as peer:
         peer.send_signal(signal.SIGUSR1)
         wait_for(computing, "the flight stack to compute in place of an answer")
         steps = server.status().steps
         peer.send_signal(signal.SIGSTOP)
         wait_for(lambda: any("does not read its link" in note for note in notes), "the stall to be told")
-        time.sleep(2 * PATIENCE)
+        time.sleep(2 * TIMEOUT)
         assert server.status().steps == steps, "time stands still"
         peer.send_signal(signal.SIGUSR1)
         peer.send_signal(signal.SIGCONT)
@@ -145,7 +145,7 @@ def test_an_answer_that_arrives_while_its_process_is_looked_for_is_no_stall(
     serve: Callable[..., LockstepServer], wait_for: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes: list[str] = []
-    server = serve(notes=notes, patience=PATIENCE)
+    server = serve(notes=notes, timeout=TIMEOUT)
     peer, answers, asked, over = (
         Peer(server.ports[0]),
         threading.Event(),

@@ -25,7 +25,7 @@ from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.loop import LOOP, MAX_LAG, set_unanswered_due
 
 NOW = 10**12
-PATIENCE = 10**9
+TIMEOUT = 10**9
 UNANSWERED_UNTIL = NOW + 4_000_000
 S = LinkState
 CONNECTED = [state for state in S if state not in (S.DISCONNECTED, S.CLOSED)]
@@ -50,9 +50,9 @@ def test_the_first_answer_does_not_end_the_wait_but_begins_the_silence() -> None
     link = link_in(S.STARTING)
     assert after_answer(link, earlier=0) is S.SETTLING  # b
     assert link["answer"] == Answer.AWAITED
-    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + QUIET
+    assert answer_limit(link, TIMEOUT, UNANSWERED_UNTIL) == NOW + QUIET
     assert after_answer(link, now=NOW + 5) is S.SETTLING
-    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + 5 + QUIET, "each answer prolongs it"
+    assert answer_limit(link, TIMEOUT, UNANSWERED_UNTIL) == NOW + 5 + QUIET, "each answer prolongs it"
     assert not limit_passed(link)
     assert link["state"] == S.LOCKSTEP  # c
     assert link["answer"] == Answer.RECEIVED
@@ -60,7 +60,7 @@ def test_the_first_answer_does_not_end_the_wait_but_begins_the_silence() -> None
 
 def test_in_lockstep_an_answer_completes_the_step_and_a_missing_one_is_for_the_server_to_decide() -> None:
     link = link_in(S.LOCKSTEP)
-    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + PATIENCE
+    assert answer_limit(link, TIMEOUT, UNANSWERED_UNTIL) == NOW + TIMEOUT
     assert limit_passed(link)
     assert link["state"] == S.LOCKSTEP
     assert after_answer(link) is S.LOCKSTEP
@@ -69,7 +69,7 @@ def test_in_lockstep_an_answer_completes_the_step_and_a_missing_one_is_for_the_s
 
 def test_an_overdue_answer_brings_the_lockstep_back_at_once() -> None:
     link = link_in(S.OVERDUE)
-    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + PATIENCE
+    assert answer_limit(link, TIMEOUT, UNANSWERED_UNTIL) == NOW + TIMEOUT
     assert limit_passed(link)
     assert after_answer(link) is S.LOCKSTEP  # e
     assert link["answer"] == Answer.RECEIVED
@@ -78,7 +78,7 @@ def test_an_overdue_answer_brings_the_lockstep_back_at_once() -> None:
 @pytest.mark.parametrize("state", [S.STARTING, S.SILENT])
 def test_out_of_lockstep_time_goes_on_at_real_time(state: LinkState) -> None:
     link = link_in(state, streak=7)
-    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == UNANSWERED_UNTIL
+    assert answer_limit(link, TIMEOUT, UNANSWERED_UNTIL) == UNANSWERED_UNTIL
     assert not limit_passed(link)
     assert link["state"] == state
     assert link["answer"] == Answer.NOT_AWAITED
@@ -106,7 +106,7 @@ def test_steps_without_answers_begin_at_real_time_whatever_they_take(step_time: 
 @pytest.mark.parametrize("state", [S.STARTING, S.SILENT])
 def test_with_a_full_socket_time_waits_out_of_lockstep_too(state: LinkState) -> None:
     link = link_in(state, out_end=100)
-    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + PATIENCE
+    assert answer_limit(link, TIMEOUT, UNANSWERED_UNTIL) == NOW + TIMEOUT
     assert limit_passed(link)
     assert after_answer(link, earlier=0) is state, "the last frame is not out, so this answers an older one"
     assert link["answer"] == Answer.AWAITED

@@ -231,7 +231,7 @@ def test_a_paused_run_stands_still_takes_single_steps_and_goes_on(
 def test_single_steps_are_taken_however_slowly_they_are_answered(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
-    server = serve(patience=5.0)
+    server = serve(timeout=5.0)
     with Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 100, "the first steps")
         peer.delay = 0.05  # longer than the loop stays away from requests
@@ -384,7 +384,7 @@ def test_a_silent_flight_stack_is_flown_on_at_real_time_with_its_last_commands(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve(notes=notes, patience=0.2)
+    server = serve(notes=notes, timeout=0.2)
     with Peer(server.ports[0], lambda _time: [0.3] * 4 + [0.0] * 12) as peer:
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.mute.set()
@@ -397,13 +397,13 @@ def test_a_silent_flight_stack_is_flown_on_at_real_time_with_its_last_commands(
         assert server.simulation.armed[0] == 1
         peer.mute.clear()
         wait_for(lambda: any("answers again" in note for note in notes), "lockstep again")
-        # On a loaded machine the peer may be later than the short patience once more.
+        # On a loaded machine the peer may be later than the short timeout once more.
         wait_for(lambda: not server.status().links[0].stalled, "answers in lockstep")
 
 
 def test_a_frozen_flight_stack_is_waited_for(serve: Callable[..., LockstepServer], wait_for: Wait) -> None:
     notes: list[str] = []
-    server = serve(notes=notes, patience=0.2)
+    server = serve(notes=notes, timeout=0.2)
     with Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.halt.set()
@@ -418,7 +418,7 @@ def test_a_stalled_flight_stack_that_then_freezes_is_waited_for_and_recovers(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve(notes=notes, patience=0.2)
+    server = serve(notes=notes, timeout=0.2)
     with Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.mute.set()
@@ -438,12 +438,12 @@ def test_a_stalled_flight_stack_that_then_freezes_is_waited_for_and_recovers(
 def test_stray_answers_of_a_stalled_flight_stack_do_not_make_time_wait_for_more(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
-    server = serve(patience=0.2)
+    server = serve(timeout=0.2)
     with Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.answers_every = 10
         wait_for(lambda: server.status().links[0].stalled, "the stall")
-        server.loop["patience"] = 1 << 60  # from here on, waiting for an answer would never end
+        server.loop["timeout"] = 1 << 60  # from here on, waiting for an answer would never end
         stray = len(peer.times)
         wait_for(lambda: len(peer.times) > stray + 100, "time to go on")
         assert server.status().links[0].stalled
@@ -456,7 +456,7 @@ def test_a_flight_stack_that_has_not_begun_to_answer_does_not_stall(
 ) -> None:
     notes: list[str] = []
     stalls: list[tuple[int, bool]] = []
-    server = serve(patience=0.2, notes=notes, stalls=stalls)
+    server = serve(timeout=0.2, notes=notes, stalls=stalls)
     with Peer(server.ports[0], silent=1 << 30) as peer:
         wait_for(lambda: len(peer.times) > 20, "the first frames")
         peer.halt.set()
@@ -470,7 +470,7 @@ def test_a_flight_stack_that_has_not_begun_to_answer_does_not_stall(
 def test_no_frame_is_torn_and_nothing_hangs_where_the_socket_takes_no_more(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
-    server = serve(patience=0.2)
+    server = serve(timeout=0.2)
     with Peer(server.ports[0], receive_buffer=1) as peer:
         wait_for(lambda: len(peer.times) > 100, "the first steps")
         ours = server.links.sockets.connections[0]
@@ -499,7 +499,7 @@ def test_where_that_was_asked_for_the_others_fly_on_without_a_frozen_flight_stac
 ) -> None:
     notes: list[str] = []
     stalls: list[tuple[int, bool]] = []
-    server = serve("iris", "iris", on_stall="leave", patience=0.2, notes=notes, stalls=stalls)
+    server = serve("iris", "iris", on_stall="leave", timeout=0.2, notes=notes, stalls=stalls)
     with Peer(server.ports[0]) as frozen, Peer(server.ports[1]) as other:
         wait_for(lambda: len(other.times) > 200, "the first steps")
         frozen.halt.set()
@@ -537,7 +537,7 @@ def test_where_waiting_was_asked_for_a_silent_flight_stack_stops_time(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve(on_stall="wait", patience=0.2, notes=notes)
+    server = serve(on_stall="wait", timeout=0.2, notes=notes)
     with Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.mute.set()
@@ -551,7 +551,7 @@ def test_where_waiting_was_asked_for_a_silent_flight_stack_stops_time(
 def test_a_stall_ends_the_run_where_that_was_asked_for(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
-    server = serve(on_stall="abort", patience=0.2)
+    server = serve(on_stall="abort", timeout=0.2)
     with Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.mute.set()
@@ -605,7 +605,7 @@ def test_a_flight_stack_whose_clock_runs_ahead_is_flown_at_real_time_and_named(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     notes: list[str] = []
-    server = serve(notes=notes, patience=0.2)
+    server = serve(notes=notes, timeout=0.2)
     with Peer(server.ports[0], lambda _time: [0.3] * 4 + [0.0] * 12) as peer:
         wait_for(lambda: server.status().links[0].lockstep, "lockstep")
         peer.ahead = 4000
@@ -761,7 +761,7 @@ def test_the_log_holds_every_step_with_the_commands_that_led_to_it(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
     rows = Rows()
-    server = serve(recorder=rows, patience=20.0)
+    server = serve(recorder=rows, timeout=20.0)
     with Peer(server.ports[0], flown, silent=0) as peer:
         wait_for(lambda: len(peer.times) > 3000, "3000 steps")
     server.close()

@@ -8,7 +8,7 @@ from typing import Any
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.link.mavlink.decoder import Decoder
-from sitl_bridge.link.px4.read_back import BATCH, PATIENCE, RETRY, ReadBack
+from sitl_bridge.link.px4.read_back import BATCH, RETRY, TIMEOUT, ReadBack
 
 
 def answer(name: str, value: float) -> Any:
@@ -53,7 +53,7 @@ def test_what_is_lost_is_asked_for_again_and_given_up_after_a_while() -> None:
         reader.take(answer(name, given[name]), 0.01)
     assert reader.requests(0.02) == [], "one answer of the batch is still awaited"
     assert reader.requests(RETRY + 0.01) == ["P0", *(f"P{i}" for i in range(BATCH, BATCH + 5))]
-    assert reader.requests(PATIENCE + 1.0) == []
+    assert reader.requests(TIMEOUT + 1.0) == []
     assert reader.done
     assert "6 of 45 parameters did not reach PX4: no answer for P0, P40" in reader.fault()
 

@@ -50,10 +50,10 @@ from sitl_bridge.live.run.snapshot import take_snapshot
 from sitl_bridge.live.view import live_page
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page
-from sitl_bridge.live.view.pictures import LARGEST, RATE, PictureClock, packed, unpacked
+from sitl_bridge.live.view.pictures import LARGEST, RATE, PictureClock, pack_picture, unpack_picture
 from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.run_link import RunLink
-from sitl_bridge.live.view.scene_shapes import MOST_CELLS, cell_faces, drawn_objects
+from sitl_bridge.live.view.scene_shapes import MOST_CELLS, cell_faces, draw_objects
 from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage, straight_pieces
 from sitl_bridge.live.view.stream import LiveView
 from sitl_bridge.live.view.vehicle_shapes import vehicle_shape
@@ -108,7 +108,7 @@ def test_a_vehicle_is_drawn_from_its_rotor_positions() -> None:
 @pytest.mark.parametrize("name", ["office", "hills", "warehouse"])
 def test_everything_in_a_world_is_drawn_where_it_stands(name: str) -> None:
     scene = Scene(load_world(Path(name)).scene)
-    drawn = list(drawn_objects(scene))
+    drawn = list(draw_objects(scene))
     assert len(drawn) == len(scene.shapes)
     assert any(one.moving for one in drawn) == (name == "warehouse")
     for one in drawn:
@@ -130,7 +130,7 @@ def test_round_objects_have_their_size() -> None:
             }
         )
     )
-    sizes = {one.name.split()[0]: np.ptp(one.parts[0][0].vertices, axis=0) for one in drawn_objects(scene)}
+    sizes = {one.name.split()[0]: np.ptp(one.parts[0][0].vertices, axis=0) for one in draw_objects(scene)}
     assert sizes["sphere"] == pytest.approx([4.0, 4.0, 4.0], rel=0.02)
     assert sizes["cylinder"] == pytest.approx([2.0, 2.0, 6.0])
 
@@ -362,13 +362,13 @@ def test_only_the_page_itself_may_connect(free_port: Callable[[], int]) -> None:
 
 
 def test_pictures_of_all_kinds_are_shown() -> None:
-    grey = unpacked(packed("0", "camera", 1.0, {"image": np.full((1000, 600), 7, np.uint8)}))
+    grey = unpack_picture(pack_picture("0", "camera", 1.0, {"image": np.full((1000, 600), 7, np.uint8)}))
     assert grey.shape == (334, 200, 3)
     assert (grey == 7).all()
     depth = np.array([[1.0, 10.0], [np.inf, 0.0]], np.float32)
-    shown = unpacked(packed("0", "camera", 1.0, {"depth": depth}))
+    shown = unpack_picture(pack_picture("0", "camera", 1.0, {"depth": depth}))
     assert shown[0, 0, 0] > shown[0, 1, 0] > shown[1, 0, 0] == shown[1, 1, 0] == 0
-    assert packed("0", "camera", 1.0, {"points": depth}).height == 0
+    assert pack_picture("0", "camera", 1.0, {"points": depth}).height == 0
 
 
 def run_with_camera(tmp_path: Path) -> tuple[ViewedRun, Path]:

@@ -29,7 +29,7 @@ from sitl_bridge.live.run.client_link import Picture
 from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.live.view import stream
 from sitl_bridge.live.view.page_server import page_url
-from sitl_bridge.live.view.pictures import packed
+from sitl_bridge.live.view.pictures import pack_picture
 from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.stream import LiveView
 from sitl_bridge.live.view.viewed_run import ViewedRun
@@ -46,7 +46,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 INSTANCE = 109
-PATIENCE = 240_000
+TIMEOUT = 240_000
 """ms for Chromium."""
 SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 KNOWN = ("THREE.Clock",)
@@ -68,7 +68,7 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any) -> Iterator[tuple[Any, list[str]]]:
     """A page that writes down errors and requests to elsewhere."""
     page = browser.new_page(viewport={"width": 1000, "height": 460})
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(TIMEOUT)
     faults: list[str] = []
 
     def note(message: Any) -> None:
@@ -90,7 +90,7 @@ def opened(browser: Any) -> Iterator[tuple[Any, list[str]]]:
 def picture(page: Any) -> np.ndarray[Any, Any]:
     """(h, w, 3) of what the page shows."""
     page.wait_for_timeout(2000)  # the last message is drawn
-    shot = page.screenshot(timeout=PATIENCE)
+    shot = page.screenshot(timeout=TIMEOUT)
     return np.asarray(Image.open(io.BytesIO(shot)).convert("RGB")).astype(int)
 
 
@@ -115,11 +115,11 @@ def orange(pixels: np.ndarray[Any, Any]) -> int:
 
 
 def eventually(page: Any, condition: Callable[[], bool], what: str) -> None:
-    for _ in range(PATIENCE // 200):
+    for _ in range(TIMEOUT // 200):
         if condition():
             return
         page.wait_for_timeout(200)
-    raise AssertionError(f"not within {PATIENCE / 1000:g} s: {what}")
+    raise AssertionError(f"not within {TIMEOUT / 1000:g} s: {what}")
 
 
 def test_a_recording_plays_and_its_vehicle_is_where_it_flew(
@@ -227,13 +227,13 @@ def test_the_live_page_shows_the_pictures_of_a_camera(
 
     def picture(vehicle: str, name: str, _time: float, _arrays: Columns) -> Picture:
         asked.append((vehicle, name))
-        return packed(vehicle, name, float(len(asked)), {"image": image})
+        return pack_picture(vehicle, name, float(len(asked)), {"image": image})
 
     monkeypatch.setattr(stream, "packed", picture)
 
     def shown(colour: tuple[int, int, int]) -> int:
         """Pixels of the page about in a colour."""
-        shot = np.asarray(Image.open(io.BytesIO(page.screenshot(timeout=PATIENCE))).convert("RGB"))
+        shot = np.asarray(Image.open(io.BytesIO(page.screenshot(timeout=TIMEOUT))).convert("RGB"))
         return int((np.abs(shot.astype(int) - colour).max(axis=-1) < 30).sum())
 
     recorder = RunRecorder(tmp_path, ErrorLog(lambda _line: None), simulation.most_rotors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.scenes import everything, mesh_object, scene_of, terrain
+from support.scenes import make_every_shape, mesh_object, scene_of, terrain
 
 from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
@@ -28,7 +28,7 @@ def pixel_directions(camera: Pinhole) -> np.ndarray[tuple[int, int], np.dtype[np
 
 @pytest.mark.parametrize("seed", range(6))
 def test_an_image_is_that_of_a_ray_for_every_pixel(seed: int) -> None:
-    caster = SceneCaster(scene_of(*everything(seed), ground=seed % 2 == 0), 0, NOBODY)
+    caster = SceneCaster(scene_of(*make_every_shape(seed), ground=seed % 2 == 0), 0, NOBODY)
     random = np.random.default_rng(seed)
     rays = pixel_directions(CAMERA)
     lengths = np.linalg.norm(rays, axis=1)
@@ -128,7 +128,7 @@ def test_the_ground_is_seen_to_the_limit_of_depth() -> None:
 
 @pytest.mark.parametrize(("seed", "samples"), [(1, 1), (2, 2)])
 def test_a_drawn_photograph_is_that_of_a_ray_for_every_sample(seed: int, samples: int) -> None:
-    scene = scene_of(*everything(seed), ground=True)
+    scene = scene_of(*make_every_shape(seed), ground=True)
     caster = SceneCaster(scene, 0, NOBODY)
     camera = CameraSpecification(
         kind="camera", width=160, height=120, color=True, full_well=0.0, read_noise=0.0, supersampling=samples

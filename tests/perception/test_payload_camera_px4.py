@@ -34,7 +34,7 @@ def test_a_survey_leaves_a_photo_for_each_trigger_with_the_place_px4_logs(tmp_pa
         rows, captures["timestamp"], captures["lat"], captures["lon"], strict=True
     ):
         assert float(row["time"]) == pytest.approx(time * 1e-6, abs=1e-6)
-        here = Projection(math.radians(latitude), math.radians(longitude), 500.0)
+        here = Projection.from_degrees(latitude, longitude, 500.0)
         estimated = here.local(float(row["estimated_latitude"]), float(row["estimated_longitude"]))
         true = here.local(float(row["true_latitude"]), float(row["true_longitude"]))
         assert np.hypot(*estimated) < 0.2

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.scenes import everything, scene_of, terrain, tetrahedra, voxels
+from support.scenes import make_every_shape, scene_of, terrain, tetrahedra, voxels
 
 from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
@@ -88,7 +88,7 @@ def test_a_turned_box_and_a_lying_cylinder_are_met_where_geometry_has_them() -> 
 
 def test_distances_lie_on_the_surface_of_every_kind_of_shape() -> None:
     """What is met is at zero distance of a shape, and nothing lies before it."""
-    caster = SceneCaster(scene_of(*everything(3)), 0, NOBODY)
+    caster = SceneCaster(scene_of(*make_every_shape(3)), 0, NOBODY)
     origins, directions = random_rays(3000, 3)
     hits = caster.cast(origins, directions, 200.0)
     met = np.isfinite(hits.distance) & (hits.distance > 1e-3)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.paths import MISSIONS
 
 from sitl_bridge.base.errors import ConfigurationError
-from sitl_bridge.plan.plan import Polygon, distance, fence_breach, fenced
+from sitl_bridge.plan.plan import Polygon, distance_on_sphere, fence_breach, with_fence_of
 from sitl_bridge.plan.plan_file import json_lines, load_plan, parse_plan
 from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items, time_limit
 
@@ -226,7 +226,7 @@ def test_a_geofence_without_a_mission_is_read_as_such_and_not_flown() -> None:
         assert (len(plan.items), plan.circles[0].radius, plan.notes) == (0, 20.0, ())
     with_mission = parse_plan(json.dumps(document(waypoint(60.0), geoFence=FENCE)), fence=True)
     assert "not flown" in with_mission.notes[0]
-    flown = fenced(parse_plan(json.dumps(document(waypoint(5.0)))), plan)
+    flown = with_fence_of(parse_plan(json.dumps(document(waypoint(5.0)))), plan)
     assert (len(flown.items), flown.circles) == (1, plan.circles)
 
 
@@ -264,8 +264,8 @@ def test_too_many_items_are_told_with_px4s_limits() -> None:
 
 
 def test_distance_is_that_of_px4s_sphere() -> None:
-    assert distance((47.0, 8.0), (48.0, 8.0)) == pytest.approx(111_194.93, rel=1e-6)
-    assert distance((60.0, 8.0), (60.0, 9.0)) == pytest.approx(111_194.93 / 2, rel=1e-4)
+    assert distance_on_sphere((47.0, 8.0), (48.0, 8.0)) == pytest.approx(111_194.93, rel=1e-6)
+    assert distance_on_sphere((60.0, 8.0), (60.0, 9.0)) == pytest.approx(111_194.93 / 2, rel=1e-4)
 
 
 @given(st.floats(-3, 3), st.floats(-3, 3))

@@ -20,7 +20,7 @@ import yaml
 from support.background_process import background_process
 from support.paths import MISSIONS, ROOT
 
-from sitl_bridge.base.system.listening import listening
+from sitl_bridge.base.system.listening import is_listening
 from sitl_bridge.link.hil.ports import offboard_port
 from sitl_bridge.link.px4.find import find_px4
 
@@ -64,7 +64,7 @@ def test_a_px4_started_as_in_the_image_is_flown_by_a_script_of_the_host(
         bridge = stack.enter_context(
             background_process([*serve, f"--runs-dir={tmp_path / 'runs'}"], tmp_path / "bridge.log")
         )
-        wait_for(lambda: listening(4560 + INSTANCE), "the bridge to be healthy")
+        wait_for(lambda: is_listening(4560 + INSTANCE), "the bridge to be healthy")
         command = [str(build.executable), "-d", "-i", str(INSTANCE), str(build.etc)]
         stack.enter_context(
             background_process(command, tmp_path / "px4.log", stop=signal.SIGTERM, cwd=empty, env=environment)

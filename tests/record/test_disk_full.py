@@ -24,7 +24,7 @@ from support.run_directories import make_run
 
 from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.evaluation.summary import Outcome
-from sitl_bridge.analysis.evaluation.verdict import stored_verdict
+from sitl_bridge.analysis.evaluation.verdict import read_verdict
 from sitl_bridge.autopilot.stack import StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.error_log import ErrorLog
@@ -334,7 +334,7 @@ def test_a_flight_on_a_disk_that_fills_up_goes_on_to_its_end(tmp_path: Path) -> 
     assert "flight.ulg: No space left on device; the log ends here" in said
     assert "WindSensor_0.csv: No space left on device; the log ends here" in said
     (run,) = (path for path in kept.iterdir() if not path.is_symlink())
-    verdict = stored_verdict(read_run(run))
+    verdict = read_verdict(read_run(run))
     assert verdict is not None
     assert verdict.word == "failed"
     truth = read_truth(run / "truth.npy")

@@ -15,7 +15,7 @@ import pytest
 from numpy.lib import format as npy
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.record.records import ROW, converted, flat, row_type
+from sitl_bridge.record.records import ROW, convert_rows, flat, row_type
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog, as_rows, read_truth
 
@@ -66,7 +66,7 @@ def test_a_log_has_places_for_the_rotors_that_there_are(tmp_path: Path) -> None:
     assert "rotor_speed_6" not in (table.dtype.names or ())
     kept = as_rows(table, tmp_path)
     np.testing.assert_array_equal(kept["esc_rise"], np.tile(40 + np.arange(6), (3, 1)))
-    assert converted(kept, ROW).tobytes() == rows.tobytes()
+    assert convert_rows(kept, ROW).tobytes() == rows.tobytes()
 
 
 def test_a_log_whose_writer_was_killed_is_whole(tmp_path: Path) -> None:

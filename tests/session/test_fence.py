@@ -14,7 +14,7 @@ from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.report.flight_map import plan_outline
 from sitl_bridge.api.in_process import FleetPool
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.cli.options import StackOptions
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import Origin
@@ -46,7 +46,7 @@ def fence(tmp_path: Path) -> Path:
 
 
 def test_check_says_what_it_is(fence: Path) -> None:
-    facts = facts_of(str(fence))
+    facts = derive_facts(str(fence))
     assert "geofence without a mission" in facts["what"]
     assert (facts["items"], facts["fence_circles"]) == (0, 1)
 

@@ -24,7 +24,7 @@ from support.standing_vehicle import Reports, standing_vehicle
 
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.base.system.signals import uninterrupted
+from sitl_bridge.base.system.signals import delay_signals
 from sitl_bridge.cli.flight_display import live_line
 from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -156,7 +156,7 @@ def test_a_signal_inside_an_unbroken_block_comes_after_it() -> None:
     done = []
 
     def interrupted() -> None:
-        with uninterrupted():
+        with delay_signals():
             os.kill(os.getpid(), signal.SIGINT)
             done.append("the block went on")
 

@@ -35,7 +35,7 @@ class Recorded(TimeLimit):
     def __init__(self) -> None:
         self.calls: list[tuple[str, float | int | None]] = []
 
-    def run_until(self, time_us: int | None, _patience: float = 0.0) -> None:
+    def run_until(self, time_us: int | None, _timeout: float = 0.0) -> None:
         self.calls.append(("until", time_us))
 
     def at_most(self, speed: float) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.yaml_file import read
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.cli.main import build
 from sitl_bridge.cli.schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.core.world.world import WorldSpecification
@@ -207,14 +207,14 @@ def test_the_world_of_a_scenario_is_a_section_or_a_file_beside_it(tmp_path: Path
 
 
 def test_check_finds_the_kind_of_a_file_by_its_content(tmp_path: Path) -> None:
-    assert facts_of(str(MISSIONS / "fleet_hover.yaml"))["vehicles"] == ["3 x iris", "1 x firefly"]
-    assert facts_of(str(MISSIONS / "swap_six.yaml"))["mission"] == "avoidance"
-    assert facts_of(str(MISSIONS / "formation_cube.yaml"))["patterns"][:2] == ["cube", "pyramid"]
-    assert "gravity_m_s2" in facts_of(str(write(tmp_path, "wind: {steady: {speed: 3}}\n")))
-    assert facts_of(str(AIRFRAMES / "iris.yaml"))["rotors"] == 4
+    assert derive_facts(str(MISSIONS / "fleet_hover.yaml"))["vehicles"] == ["3 x iris", "1 x firefly"]
+    assert derive_facts(str(MISSIONS / "swap_six.yaml"))["mission"] == "avoidance"
+    assert derive_facts(str(MISSIONS / "formation_cube.yaml"))["patterns"][:2] == ["cube", "pyramid"]
+    assert "gravity_m_s2" in derive_facts(str(write(tmp_path, "wind: {steady: {speed: 3}}\n")))
+    assert derive_facts(str(AIRFRAMES / "iris.yaml"))["rotors"] == 4
     plan = tmp_path / "saved.json"
     plan.write_text((MISSIONS / "square.plan").read_text())
-    assert facts_of(str(plan))["items"] == facts_of(str(MISSIONS / "square.plan"))["items"]
+    assert derive_facts(str(plan))["items"] == derive_facts(str(MISSIONS / "square.plan"))["items"]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_check_finds_the_kind_of_a_file_by_its_content(tmp_path: Path) -> None:
 def test_check_refuses_a_broken_scenario_with_line_and_path(tmp_path: Path, text: str, told: str) -> None:
     file = write(tmp_path, text)
     with pytest.raises(ConfigurationError) as caught:
-        facts_of(str(file))
+        derive_facts(str(file))
     assert told in str(caught.value)
     assert all(line.startswith(f"{file}: line ") for line in str(caught.value).splitlines())
 

@@ -147,7 +147,7 @@ def test_a_vehicle_that_was_taken_out_and_stays_in_the_air_is_told_of() -> None:
 def test_vehicles_in_the_air_hold_when_the_flight_fails() -> None:
     fleet, stacks, said = fleet_in_the_air()
     stacks.refuses.add((0, "switch to Hold"))
-    with pytest.raises(UserError, match="lost"), fleet.holding_on_failure():
+    with pytest.raises(UserError, match="lost"), fleet.hold_on_failure():
         raise UserError("lost")
     assert said == ["vehicles in the air hold their position"]
     assert stacks.modes == ["Offboard", "Hold", "Hold"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.paths import AIRFRAMES
 
 
-def spelled_out(name: str) -> str:
+def spell_out(name: str) -> str:
     """An airframe file with the sensors and sources of its suite in it."""
     text = (AIRFRAMES / f"{name}.yaml").read_text(encoding="utf-8")
     (line,) = [line for line in text.splitlines() if line.startswith("sensors: ")]
@@ -16,7 +16,7 @@ def spelled_out(name: str) -> str:
     return text.replace("sources:\n", f"sources:\n{sources}").replace(line, f"sensors:\n{sensors.rstrip()}")
 
 
-def based(path: Path, text: str, base: str = "iris") -> Path:
+def write_based(path: Path, text: str, base: str = "iris") -> Path:
     """An airframe file in a directory, based on a shipped one."""
     file = path / "mine.yaml"
     file.write_text(f"base: {base}\nname: mine\ndescription: a variant\n{text}", encoding="utf-8")

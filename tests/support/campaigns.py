@@ -46,7 +46,7 @@ class Inline:
     def submit(self, job: Job) -> None:
         self._waiting.append(job)
 
-    def finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
+    def take_finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
         del timeout
         job = self._waiting.popleft()
         self.jobs.append(job)
@@ -100,7 +100,7 @@ def full_once(job: Job) -> RunRow:
     return row_of(job, values, status="flown", reason="", succeeded=True)
 
 
-def killed_once(job: Job) -> RunRow:
+def kill_once(job: Job) -> RunRow:
     """A run in a worker: the first try of run 3 kills the worker."""
     first = job.work.parent / "tried"
     if job.number == 3 and not first.exists():

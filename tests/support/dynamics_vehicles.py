@@ -199,7 +199,7 @@ def rotation(attitude: Floats) -> Floats:
     return np.asarray(np.eye(3) + 2.0 * w * skew + 2.0 * skew @ skew)
 
 
-def held_at_motion(
+def hold_at_motion(
     airframe: Airframe,
     velocity: tuple[float, float, float],
     turn: tuple[float, float, float] = (0.0, 0.0, 0.0),

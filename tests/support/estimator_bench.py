@@ -29,7 +29,7 @@ SLOT_KINDS = tuple(
 
 @compiled
 def _measure(m: Any, memories: Any, slots: Any, time: int) -> None:
-    """What arrived in this step, rounded as HIL_GPS rounds it."""
+    """Samples that arrived in this step, rounded as HIL_GPS rounds it."""
     m.time = time
     imu = memories[slots[0]]
     m.imu_fresh = imu.fresh
@@ -47,7 +47,7 @@ def _measure(m: Any, memories: Any, slots: Any, time: int) -> None:
 
 @compiled
 def _measure_rest(m: Any, memories: Any, slots: Any) -> None:
-    """What comes behind the inertial frame and is read with the next one."""
+    """Samples that come behind the inertial frame and are read with the next one."""
     m.gps_fresh = memories[slots[3]].fresh if slots[3] >= 0 else 0
     if m.gps_fresh:
         fix = memories[slots[3]].values
@@ -276,5 +276,5 @@ class Bench:
         return self.world.ned(math.degrees(latitude), math.degrees(longitude), altitude)
 
     def slot(self, kind: int) -> int:
-        """Which sensor slot holds the first instance of a kind."""
+        """Sensor slot of the first instance of a kind."""
         return int(self.slots[SLOT_KINDS.index(kind)])

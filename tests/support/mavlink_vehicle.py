@@ -219,10 +219,10 @@ class Station:
         for message in messages:
             frame = message.pack(self.vehicle)
             for _ in range(self.losses()):
-                self.heard.append(decoded(frame, self.parser))
+                self.heard.append(decode(frame, self.parser))
 
     def of(self, kind: str) -> list[Any]:
-        """What was heard of one kind."""
+        """The messages received of one kind."""
         return [message for message in self.heard if message.get_type() == kind]
 
     def ask(self, message: Any, kind: str, now: int = 1_000_000, wall: int = 1_000_000) -> Any:
@@ -233,7 +233,7 @@ class Station:
         return answers[-1] if answers else None
 
 
-def decoded(frame: bytes, parser: Any) -> Any:
+def decode(frame: bytes, parser: Any) -> Any:
     """A frame as pymavlink reads it, to check how it was written; what it lacks by the dialect."""
     message = parser.decode(bytearray(frame))
     return Decoder().message(frame) if isinstance(message, mavlink.MAVLink_unknown) else message

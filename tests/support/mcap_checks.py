@@ -54,8 +54,8 @@ PARSERS: dict[int, Any] = {
 }
 
 
-def complaints(file: Path) -> list[str]:
-    """What ``mcap doctor --strict-message-order`` and the specification find wrong in a file."""
+def find_faults(file: Path) -> list[str]:
+    """Faults of a file by ``mcap doctor --strict-message-order`` and the specification."""
     return _Examination(file.read_bytes()).complaints
 
 

@@ -34,7 +34,7 @@ def paths(data: Any, path: Path = ()) -> Iterator[Path]:
             yield from paths(value, (*path, i))
 
 
-def nested(depth: int) -> Any:
+def nest(depth: int) -> Any:
     """A list within a list and so on."""
     value: Any = 1
     for _ in range(depth):
@@ -61,11 +61,11 @@ def values(draw: st.DrawFn, data: Any, at: Path) -> Any:
                 found = found[part]
             return copy.deepcopy(found)
         case _:
-            return draw(st.one_of(st.floats(), st.integers(), st.text(max_size=20), st.just(nested(40))))
+            return draw(st.one_of(st.floats(), st.integers(), st.text(max_size=20), st.just(nest(40))))
 
 
 @st.composite
-def mutated(draw: st.DrawFn, text: str) -> str:
+def mutate(draw: st.DrawFn, text: str) -> str:
     """The text of a YAML file, changed in one to three places."""
     if draw(st.integers(0, 3)) == 0:
         lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""What PX4's own SITL tests (test/mavsdk_tests) expect of a multirotor: a mission script with a case each.
+"""Expectations of PX4's own SITL tests (test/mavsdk_tests) of a multirotor: a mission script, a case each.
 
     python tests/support/px4_expectations.py [URL] CASE [--dead-telemetry] [--radius M]
 
@@ -129,7 +129,7 @@ class Pilot:
     async def upload(self, corners: list[tuple[float, float]], *, returning: bool, through: bool) -> None:
         vehicle = self.vehicle
         home = await vehicle.telemetry.home()
-        there = Projection(math.radians(home.latitude_deg), math.radians(home.longitude_deg), 0.0)
+        there = Projection.from_degrees(home.latitude_deg, home.longitude_deg)
         north, east, down = vehicle.position
         here = there.local(*vehicle.global_position[:2])
         items = []
@@ -329,7 +329,7 @@ async def by_hand(pilot: Pilot, start: Callable[[], Awaitable[None]]) -> None:
 # ---------------------------------------------------------------------- test_multicopter_failsafe
 
 
-def losing(
+def lose_sensor(
     unit: FailureUnit, kind: FailureType, reference: int | None = None
 ) -> Callable[[Pilot], Awaitable[None]]:
     """A sensor fails on the way to the second corner; the mission goes on and ends within 90 s."""
@@ -448,13 +448,13 @@ CASES: dict[str, Callable[[Pilot], Awaitable[None]]] = {
     "offboard_attitude": offboard_attitude,
     "manual_position": manual_position,
     "manual_altitude": manual_altitude,
-    "gps_off_barometer_height": losing(FailureUnit.SENSOR_GPS, FailureType.OFF, BAROMETER),
-    "gps_off_gps_height": losing(FailureUnit.SENSOR_GPS, FailureType.OFF, GPS),
-    "mag_off": losing(FailureUnit.SENSOR_MAG, FailureType.OFF),
-    "baro_off_barometer_height": losing(FailureUnit.SENSOR_BARO, FailureType.OFF, BAROMETER),
-    "baro_off_gps_height": losing(FailureUnit.SENSOR_BARO, FailureType.OFF, GPS),
-    "baro_stuck_barometer_height": losing(FailureUnit.SENSOR_BARO, FailureType.STUCK, BAROMETER),
-    "baro_stuck_gps_height": losing(FailureUnit.SENSOR_BARO, FailureType.STUCK, GPS),
+    "gps_off_barometer_height": lose_sensor(FailureUnit.SENSOR_GPS, FailureType.OFF, BAROMETER),
+    "gps_off_gps_height": lose_sensor(FailureUnit.SENSOR_GPS, FailureType.OFF, GPS),
+    "mag_off": lose_sensor(FailureUnit.SENSOR_MAG, FailureType.OFF),
+    "baro_off_barometer_height": lose_sensor(FailureUnit.SENSOR_BARO, FailureType.OFF, BAROMETER),
+    "baro_off_gps_height": lose_sensor(FailureUnit.SENSOR_BARO, FailureType.OFF, GPS),
+    "baro_stuck_barometer_height": lose_sensor(FailureUnit.SENSOR_BARO, FailureType.STUCK, BAROMETER),
+    "baro_stuck_gps_height": lose_sensor(FailureUnit.SENSOR_BARO, FailureType.STUCK, GPS),
     "injection_disabled": injection_disabled,
     "one_motor": one_motor,
     "two_motors": two_motors,

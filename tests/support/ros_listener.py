@@ -14,7 +14,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 KEPT = ("/tf_static", "/map", "/markers", "/robot_description", "/simulation/paused")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """s of wall time in which the first message must come."""
 
 
@@ -83,7 +83,7 @@ class Listener(Node):
 
     def listen(self, seconds):
         """Spin until the time is over."""
-        end, look = time.monotonic() + PATIENCE, 0.0
+        end, look = time.monotonic() + TIMEOUT, 0.0
         while time.monotonic() < (end if self.begun is None else self.begun + seconds):
             if time.monotonic() > look:
                 look = time.monotonic() + 0.5
@@ -91,7 +91,7 @@ class Listener(Node):
             rclpy.spin_once(self, timeout_sec=0.1)
 
     def report(self):
-        """What was seen, for JSON."""
+        """The messages that were seen, for JSON."""
         for topic, seen in self.seen.items():
             seen["type"] = self.types[topic]
             if seen["step"]:

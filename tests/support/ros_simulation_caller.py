@@ -74,7 +74,7 @@ def step(count):
 
 
 def place():
-    """Where the vehicle is, in m east and north."""
+    """Position of the vehicle, in m east and north."""
     found = call(GetEntityState, "/get_entity_state", entity="vehicle_0").state.pose.position
     return [round(found.x), round(found.y)]
 

@@ -63,7 +63,7 @@ def voxels(
     return made.with_geometry(VoxelGrid(occupied, np.zeros(3), size))
 
 
-def everything(seed: int) -> list[AnyObject]:
+def make_every_shape(seed: int) -> list[AnyObject]:
     """Boxes, spheres, cylinders, a plane, a mesh, terrain and voxels, turned at random."""
     random = np.random.default_rng(seed)
 

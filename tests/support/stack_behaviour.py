@@ -1,4 +1,4 @@
-"""What PX4 v1.16.0 answers and does, as a table that the built-in stack and real PX4 are driven through.
+"""Answers and behaviour of PX4 v1.16.0, as a table that the built-in stack and real PX4 are driven through.
 
 Every row is a few MAVLink messages from a ground station and what comes of them: the result of the command,
 the mode in force and whether the vehicle is armed.  ``docs/built-in-stack.md`` shows those that differ.

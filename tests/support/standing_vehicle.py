@@ -16,7 +16,7 @@ from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
 
 
 class Reports:
-    """What a vehicle asks MAVSDK's plug-ins for.
+    """Answers to a vehicle that asks MAVSDK's plug-ins.
 
     Args:
         answers: how often it says what the state is, before ``answer``; None: always.

@@ -58,10 +58,10 @@ def word(name: str, time: int, north: float, speed: float) -> Broadcast:
 
 def test_the_newest_word_of_those_to_avoid_counts() -> None:
     known = Neighbourhood(("b", "c"), (), ControllerSettings())
-    known.hear(
+    known.receive(
         [word("b", 2_000_000, 5.0, 1.0), word("b", 1_000_000, 4.0, 1.0), word("x", 2_000_000, 1.0, 0.0)]
     )
-    known.hear([word("c", 1_500_000, 7.0, 0.04)])
+    known.receive([word("c", 1_500_000, 7.0, 0.04)])
     b, c = known.entities(2_050_000)
     assert b["position"][0] == 5.0
     assert b["age"] == pytest.approx(0.05)
@@ -74,9 +74,9 @@ def test_the_newest_word_of_those_to_avoid_counts() -> None:
 def test_a_vehicle_is_expected_to_stay_silent_for_as_long_as_it_was_on_average() -> None:
     settings = ControllerSettings()
     known = Neighbourhood(("b",), (), settings)
-    known.hear([word("b", 1_000_000, 5.0, 1.0)])
+    known.receive([word("b", 1_000_000, 5.0, 1.0)])
     assert known.entities(1_300_000)[0]["silence"] == pytest.approx(0.3)  # heard once: as long again
-    known.hear([word("b", 1_200_000, 5.0, 1.0), word("b", 1_900_000, 5.0, 1.0)])
+    known.receive([word("b", 1_200_000, 5.0, 1.0), word("b", 1_900_000, 5.0, 1.0)])
     (b,) = known.entities(2_000_000)
     assert b["silence"] == pytest.approx((1.9 - 1.0) / 2)
     assert b["age"] == pytest.approx(0.1)

@@ -23,7 +23,7 @@ from sitl_bridge.swarm.formation.roles import (
     FormationView,
     Leader,
     VelocityFollower,
-    extrapolated,
+    extrapolate,
     reference,
 )
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through, stationary
@@ -417,7 +417,7 @@ def test_silence_lets_the_centre_fly_on_and_then_brings_it_to_rest() -> None:
     word = reference(1, np.zeros(3), np.array([2.0, 0, 0]), np.zeros(3), 0.0, 0.1)[None]
 
     def after(seconds: float) -> Any:
-        return extrapolated(word, 1 + round(seconds * 1e6), coast=1.0, braking=2.0)[0]
+        return extrapolate(word, 1 + round(seconds * 1e6), coast=1.0, braking=2.0)[0]
 
     assert after(0.5)["position"][0] == pytest.approx(1.0)
     assert after(1.5)["velocity"][0] == pytest.approx(1.0)

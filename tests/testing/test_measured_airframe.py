@@ -9,7 +9,7 @@ import pytest
 from support.docs_pages import write_files
 from support.paths import DOCS
 
-from sitl_bridge.cli.facts import facts_of
+from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.lab.importing.estimates import Given
@@ -52,7 +52,7 @@ def test_the_example_hovers_at_half_throttle_and_flies_a_leg(
     example: Path, pytester: pytest.Pytester
 ) -> None:
     file = example
-    assert 0.4 < facts_of(str(file))["hover_throttle"] < 0.6
+    assert 0.4 < derive_facts(str(file))["hover_throttle"] < 0.6
     pytester.makepyfile(
         f"""
         import pytest

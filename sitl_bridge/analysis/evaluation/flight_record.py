@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Columns, Floats, Ints, Mask, interpolated
+from sitl_bridge.base.arrays import Columns, Floats, Ints, Mask, interpolate
 from sitl_bridge.record.ulog_reader import Fields, seconds
 
 MODES = {
@@ -252,4 +252,4 @@ def true_at(record: FlightRecord, time: Floats) -> Floats | None:
     """Return (k, 3) m true positions at times; None if the log has no ground truth."""
     if not len(record.true_time):
         return None
-    return interpolated(time, record.true_time, record.truth)
+    return interpolate(time, record.true_time, record.truth)

@@ -213,7 +213,7 @@ def measured(values: Mapping[str, float], limits: Limits, vehicle: str = "") -> 
     ]
 
 
-def unmeasured(limits: Limits, found: Iterable[Measure], failures: Iterable[str]) -> list[str]:
+def find_unmeasured(limits: Limits, found: Iterable[Measure], failures: Iterable[str]) -> list[str]:
     """Names with a limit that the user set and that the run has no value for, beside those that failed."""
     known = {one.kind.name for one in found} | set(failures)
     return [name for name, limit in limits.items() if limit is not None and name not in known]
@@ -225,7 +225,7 @@ def near_measure(name: str) -> str:
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
 
 
-def checked_limits(
+def validate_limits(
     limits: Mapping[str, object],
     source: str,
     lines: Mapping[str, int] | None = None,
@@ -277,7 +277,7 @@ def limits_of_file(path: Path) -> dict[str, float | None]:
         UserError: if the file cannot be read.
     """
     data, lines = load(path)
-    return checked_limits(data, str(path), {name: lines.get((name,), 1) for name in data}, path.parent)
+    return validate_limits(data, str(path), {name: lines.get((name,), 1) for name in data}, path.parent)
 
 
 def limit_of_option(text: str) -> tuple[str, float | None]:
@@ -296,5 +296,5 @@ def limit_of_option(text: str) -> tuple[str, float | None]:
         number = words[value.strip()] if value.strip() in words else float(value)
     except ValueError as error:
         raise UserError(f"--limit {text!r}: {value!r} is not a number; write none for no limit") from error
-    found = checked_limits({name.strip(): number}, f"--limit {text}")
+    found = validate_limits({name.strip(): number}, f"--limit {text}")
     return next(iter(found.items()))

@@ -104,10 +104,10 @@ def match(
         UserError: where no times match.
     """
     if len(truth) > len(estimate):
-        short, long = _matching(estimate.time, truth.time, tolerance)
+        short, long = _match_times(estimate.time, truth.time, tolerance)
         first, second = short, long
     else:
-        short, long = _matching(truth.time, estimate.time, tolerance)
+        short, long = _match_times(truth.time, estimate.time, tolerance)
         first, second = long, short
     if not len(first):
         raise UserError(
@@ -121,7 +121,7 @@ def _span(poses: PoseTrajectory) -> str:
     return f"{poses.time[0]:.3f} to {poses.time[-1]:.3f} s" if len(poses) else "no time at all"
 
 
-def _matching(short: Floats, long: Floats, tolerance: float) -> tuple[Ints, Ints]:
+def _match_times(short: Floats, long: Floats, tolerance: float) -> tuple[Ints, Ints]:
     """Return indices of equal moments of two increasing time axes."""
     if not len(short) or not len(long):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

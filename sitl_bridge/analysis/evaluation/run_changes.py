@@ -67,7 +67,7 @@ class Stall:
         """Whether it is explained, or simulated time waited."""
         return bool(self.cause) or self.end <= self.begin
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe what happened, without the vehicle."""
         if self.end <= self.begin:
             return f"the flight stack did not answer at {self.begin:.1f} s; simulated time waited"
@@ -88,7 +88,7 @@ def run_changes(run: RunRecord) -> list[Change]:
     if run.summary.get("partial"):
         found = list(_schedule(run))
     elif run.events is not None:
-        found = _happened(run)
+        found = _parse_happened(run)
     else:
         found = [change for change in _schedule(run) if change.begin <= _end(run)]
     for vehicle in run.vehicles:
@@ -138,7 +138,7 @@ def _cause(changes: Sequence[Change], vehicle: str, moment: float) -> str:
     return ""
 
 
-def _happened(run: RunRecord) -> list[Change]:
+def _parse_happened(run: RunRecord) -> list[Change]:
     names = [vehicle.name for vehicle in run.vehicles]
     found: list[Change] = []
     open_events: list[tuple[object, Change]] = []
@@ -150,7 +150,7 @@ def _happened(run: RunRecord) -> list[Change]:
             case {"kind": "event", "begins": True, "event": dict(event)}:
                 begin, lasts = time * 1e-6, event.get("lasts")
                 end = begin + lasts if isinstance(lasts, int | float) else begin
-                change = _change(begin, end, event, _named(entry, names))
+                change = _change(begin, end, event, _names_of_vehicles(entry, names))
                 found.append(change)
                 open_events.append((event, change))
             case {"kind": "event", "event": dict(event)}:
@@ -161,7 +161,9 @@ def _happened(run: RunRecord) -> list[Change]:
                         break
             case {"kind": "command", "command": str(name), "refused": None, "data": dict(data)}:
                 if name == "wind" or name in COMMANDED:
-                    found.append(_commanded(time * 1e-6, name, data, _named(entry, names)))
+                    found.append(
+                        _change_by_command(time * 1e-6, name, data, _names_of_vehicles(entry, names))
+                    )
     return found
 
 
@@ -176,7 +178,7 @@ def _schedule(run: RunRecord) -> Iterator[Change]:
         yield _change(begin, end, event, names)
 
 
-def _commanded(time: float, name: str, data: ReadJson, vehicles: tuple[str, ...]) -> Change:
+def _change_by_command(time: float, name: str, data: ReadJson, vehicles: tuple[str, ...]) -> Change:
     """A command of the bus or of the live page that changed the simulation."""
     fields = {key: value for key, value in data.items() if key not in ("version", "request_id", "ends")}
     ends = bool(data.get("ends"))
@@ -210,11 +212,11 @@ def _injected_by_command(vehicle: RecordedVehicle) -> Iterator[Change]:
                 yield Change(time, time, "flight termination by command", who, True, math.inf)
     for time, _, text in () if vehicle.record is None else vehicle.record.messages:
         if BUILT_IN_FAILURE in text and text.endswith((" off", " stuck")):
-            told = f"an injected failure ({text.partition(BUILT_IN_FAILURE)[2]})"
-            yield Change(time, time, told, who, True)
+            failure = f"an injected failure ({text.partition(BUILT_IN_FAILURE)[2]})"
+            yield Change(time, time, failure, who, True)
 
 
-def _named(entry: ReadJson, names: Sequence[str]) -> tuple[str, ...]:
+def _names_of_vehicles(entry: ReadJson, names: Sequence[str]) -> tuple[str, ...]:
     """Names of the vehicles of an entry of events.jsonl; empty for all."""
     who = entry.get("vehicles", entry.get("vehicle"))
     numbers = who if isinstance(who, list) else [] if who is None else [who]

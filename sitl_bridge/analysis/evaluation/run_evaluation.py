@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, modes_at
-from sitl_bridge.analysis.evaluation.measures import Limits, Measure, measured, own_values, unmeasured
+from sitl_bridge.analysis.evaluation.measures import Limits, Measure, find_unmeasured, measured, own_values
 from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseTrajectory, compare
 from sitl_bridge.analysis.evaluation.rotors_evaluation import (
     RMS_TIME,
@@ -26,7 +26,7 @@ from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum, StepResponse, spectrum, step_responses
 from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair, closest_pair
-from sitl_bridge.base.arrays import Floats, Mask, interpolated
+from sitl_bridge.base.arrays import Floats, Mask, interpolate
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import matrix_from_quaternion
@@ -86,7 +86,7 @@ def evaluate(run: RunRecord, limits: Limits | None = None) -> Evaluation:
     fleet = fleet_positions(run, RATE)
     closest = None if fleet is None else closest_pair(*fleet)
     measures += _run_measures(run, closest, limits)
-    return Evaluation(vehicles, measures, unmeasured(limits, measures, failures), failures, closest)
+    return Evaluation(vehicles, measures, find_unmeasured(limits, measures, failures), failures, closest)
 
 
 def _evaluate_vehicle(
@@ -123,7 +123,7 @@ def motion(vehicle: RecordedVehicle) -> tuple[Floats, Floats, Floats]:
     moments, samples = angular_velocity(vehicle)
     rates = np.full((len(record.time), 3), np.nan)
     if len(moments):
-        rates = interpolated(record.time, moments, samples)
+        rates = interpolate(record.time, moments, samples)
     return record.time, record.estimate + vehicle.to_world, rates
 
 
@@ -131,7 +131,7 @@ def angular_velocity(vehicle: RecordedVehicle) -> tuple[Floats, Floats]:
     """Time s and angular velocity rad/s body: truth, else as it was logged."""
     if vehicle.rows is not None and len(vehicle.rows):
         return vehicle.time, vehicle.true("angular_velocity", "x", "y", "z")
-    measured = vehicle.logged("vehicle_angular_velocity", "xyz[0]", "xyz[1]", "xyz[2]")
+    measured = vehicle.logged_fields("vehicle_angular_velocity", "xyz[0]", "xyz[1]", "xyz[2]")
     return measured or (np.zeros(0), np.zeros((0, 3)))
 
 
@@ -141,7 +141,7 @@ def position_setpoints(vehicle: RecordedVehicle) -> list[ConstantSetpoint]:
     flight = vehicle.flight()
     if log is None or record is None or flight is None:
         return []
-    setpoint = vehicle.logged("trajectory_setpoint", "position[0]", "position[1]", "position[2]")
+    setpoint = vehicle.logged_fields("trajectory_setpoint", "position[0]", "position[1]", "position[2]")
     status = log.topic("vehicle_status")
     if setpoint is None or status is None:
         return []
@@ -197,14 +197,14 @@ def true_velocity(vehicle: RecordedVehicle) -> tuple[Floats, Floats]:
     """Time s and velocity m/s NED: truth, else estimate."""
     if vehicle.rows is not None and len(vehicle.rows):
         return vehicle.time, vehicle.true("velocity", "north", "east", "down")
-    estimate = vehicle.logged("vehicle_local_position", "vx", "vy", "vz")
+    estimate = vehicle.logged_fields("vehicle_local_position", "vx", "vy", "vz")
     return estimate or (np.zeros(0), np.zeros((0, 3)))
 
 
 def velocity_setpoints(vehicle: RecordedVehicle) -> tuple[Floats, Floats] | None:
     """Times s and velocity setpoints m/s NED, nan where there is none or where a position leads."""
     names = [f"{what}[{axis}]" for what in ("velocity", "position") for axis in range(3)]
-    found = vehicle.logged("trajectory_setpoint", *names)
+    found = vehicle.logged_fields("trajectory_setpoint", *names)
     if found is None:
         return None
     time, setpoints = found
@@ -297,14 +297,14 @@ def _truth_values(run: RunRecord, vehicle: RecordedVehicle, values: dict[str, fl
     flown = (time >= flight[0]) & (time <= flight[1])
     if not flown.any():
         return
-    values["saturation"] = 100.0 * float(np.mean(saturated(vehicle)[flown]))
+    values["saturation"] = 100.0 * float(np.mean(is_saturated(vehicle)[flown]))
     voltage = vehicle.true("battery_voltage")[flown]
     if voltage.max() > 0.0:
         values["battery_voltage"] = float(voltage.min())
     values["touchdown"] = float(vehicle.true("impact_speed").max())  # a restart begins it anew
 
 
-def saturated(vehicle: RecordedVehicle) -> Mask:
+def is_saturated(vehicle: RecordedVehicle) -> Mask:
     """Whether a motor is at a limit of its command, (k,)."""
     commands = vehicle.true("control", *(str(i) for i in range(vehicle.rotors)))
     armed = vehicle.true("armed") > 0
@@ -362,8 +362,8 @@ MOST_POSES = 100_000
 def estimate_pose_errors(vehicle: RecordedVehicle) -> Comparison | None:
     """Errors in flight, the estimate aligned with the truth (SE(3)); None without an estimate or a truth."""
     flight = vehicle.flight()
-    position = vehicle.logged("vehicle_local_position", "x", "y", "z")
-    attitude = vehicle.logged("vehicle_attitude", *(f"q[{k}]" for k in range(4)))
+    position = vehicle.logged_fields("vehicle_local_position", "x", "y", "z")
+    attitude = vehicle.logged_fields("vehicle_attitude", *(f"q[{k}]" for k in range(4)))
     if flight is None or position is None or attitude is None or len(vehicle.time) < 2:
         return None
     (time, place), (turning, turned) = position, attitude
@@ -381,7 +381,7 @@ def estimate_pose_errors(vehicle: RecordedVehicle) -> Comparison | None:
     estimate = PoseTrajectory(time, place + vehicle.to_world, _nearest(time, turning, turned))
     known = PoseTrajectory(
         time,
-        interpolated(time, vehicle.time, vehicle.true("position", "north", "east", "down")),
+        interpolate(time, vehicle.time, vehicle.true("position", "north", "east", "down")),
         _nearest(time, vehicle.time, vehicle.true("attitude", "w", "x", "y", "z")),
     )
     try:

@@ -17,11 +17,11 @@ import numpy as np
 from sitl_bridge.analysis.evaluation.flight_record import RATE, TOPICS, FlightFigures, FlightRecord
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.autopilot.flight_log import NAME
-from sitl_bridge.base.arrays import Columns, Floats, Records, interpolated
+from sitl_bridge.base.arrays import Columns, Floats, Records, interpolate
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import read_arrays
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.plan.plan import Plan, fenced
+from sitl_bridge.plan.plan import Plan, with_fence_of
 from sitl_bridge.plan.plan_file import load_plan, parse_plan
 from sitl_bridge.record.run_reader import read_events, vehicle_log
 from sitl_bridge.record.run_recorder import EVENTS
@@ -77,7 +77,7 @@ class RecordedVehicle:
         found = read_columns(self.rows, *([f"{name}_{axis}" for axis in axes] or [name]))
         return found if axes else found[:, 0]
 
-    def logged(self, name: str, *fields: str) -> tuple[Floats, Floats] | None:
+    def logged_fields(self, name: str, *fields: str) -> tuple[Floats, Floats] | None:
         """Times (k,) s and fields (k, c) of a topic of its flight log; None if it or a field is not there."""
         topic = None if self.log is None else self.log.topic(name)
         if topic is None or any(field not in topic for field in fields):
@@ -360,7 +360,7 @@ def _place(vehicle: RecordedVehicle) -> None:
     inside = (local_time >= time[0]) & (local_time <= time[-1])
     if not inside.any():
         return
-    world = interpolated(local_time[inside], time, position)
+    world = interpolate(local_time[inside], time, position)
     difference = world - local[inside]
     difference = difference[np.isfinite(difference).all(axis=1)]
     if len(difference):
@@ -399,7 +399,7 @@ def _read_plan(record: RunRecord) -> None:
     except UserError as error:
         record.notes.append(f"the geofence is not shown: {error}")
         return
-    record.plan = fence if record.plan is None else fenced(record.plan, fence)
+    record.plan = fence if record.plan is None else with_fence_of(record.plan, fence)
 
 
 def _read_own_plan(record: RunRecord) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, interpolated
+from sitl_bridge.base.arrays import Floats, interpolate
 
 SEGMENT = 4.0
 """Length of Welch's segments, s: a resolution of 0.25 Hz."""
@@ -56,14 +56,14 @@ class StepResponse:
     settling: float  # s until the response stays within ``SETTLED_BAND``; nan if it does not
 
 
-def even(time: Floats, values: Floats) -> tuple[float, Floats]:
+def resample_evenly(time: Floats, values: Floats) -> tuple[float, Floats]:
     """Values (k, c) on an even grid, and its rate in Hz; a clock that stands still is left out."""
     keep = np.concatenate([[True], np.diff(time) > 0])
     if not keep.all():
         time, values = time[keep], values[keep]
     step = float(np.median(np.diff(time)))
     grid = np.arange(time[0], time[-1] + 0.5 * step, step)
-    return 1.0 / step, interpolated(grid, time, values)
+    return 1.0 / step, interpolate(grid, time, values)
 
 
 def spectrum(time: Floats, values: Floats) -> Spectrum | None:
@@ -81,7 +81,7 @@ def spectrum(time: Floats, values: Floats) -> Spectrum | None:
         time, values = time[good], values[good]
     if len(time) < 16 or time[-1] - time[0] < 2.0 * SEGMENT:
         return None
-    rate, grid = even(time, values)
+    rate, grid = resample_evenly(time, values)
     samples = min(max(16, round(SEGMENT * rate)), len(grid))
     # scipy.signal.welch is the same; loading scipy.signal takes longer than to judge a flight.
     window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(samples) / samples)

@@ -59,12 +59,12 @@ def results_of(path: Path, log: FlightLog) -> FlightRecord:
         UserError: if the log lacks a field of one of its topics.
     """
     try:
-        return _figures(path, log)
+        return _read_record(path, log)
     except KeyError as error:
         raise UserError(f"{path}: has no field {error}") from error
 
 
-def _figures(path: Path, log: FlightLog) -> FlightRecord:
+def _read_record(path: Path, log: FlightLog) -> FlightRecord:
     record = FlightRecord(path=path, damaged=log.damaged)
     record.messages = [(time * 1e-6, level, text.strip()) for time, level, text in log.messages]
     windows = log.air_times()
@@ -92,7 +92,7 @@ def _figures(path: Path, log: FlightLog) -> FlightRecord:
 def _metres_a_degree(log: FlightLog, latitude: float, altitude: float) -> tuple[float, float]:
     """Return metres per degree of latitude and of longitude on the Earth model of the log's writer."""
     if log.writer == NAME:
-        projection, small = Projection(math.radians(latitude), 0.0, altitude), 1e-6
+        projection, small = Projection.from_degrees(latitude, 0.0, altitude), 1e-6
         north, east = projection.local(latitude + small, small)
         return north / small, east / small
     degree = math.radians(EARTH_RADIUS)
@@ -121,7 +121,7 @@ def _read_truth(log: FlightLog, record: FlightRecord, position: Columns) -> None
     record.truth = columns(truth, "x", "y", "z") + offset
 
 
-def armed_at(status: Columns | None, moment: float) -> float:
+def time_of_arming(status: Columns | None, moment: float) -> float:
     """When a vehicle was armed that is at a moment, s; the moment itself where that is not known."""
     if status is None or "arming_state" not in status:
         return moment
@@ -139,7 +139,7 @@ def _measure_path(record: FlightRecord, position: Columns, status: Columns | Non
     record.distance = float(np.linalg.norm(np.diff(way[::every], axis=0), axis=1).sum())
     record.max_speed = float(np.linalg.norm(columns(position, "vx", "vy", "vz")[air], axis=1).max())
     # PX4 notes that it has left the ground when it has climbed for a while.
-    start = int(np.searchsorted(record.time, armed_at(status, record.take_off)))
+    start = int(np.searchsorted(record.time, time_of_arming(status, record.take_off)))
     ground = float(record.estimate[min(start, len(record.estimate) - 1), 2])
     record.max_height = float(ground - way[:, 2].min())
     if len(record.true_time):
@@ -204,7 +204,7 @@ def _measure_tracking(log: FlightLog, record: FlightRecord, status: Columns, pos
         for name, codes in (("mission legs", LEG_MODES), ("hold", (HOLD,))):
             chosen = np.isin(mode, codes)
             if name == "hold":
-                chosen &= legs.arrived(time, here, _since_change(time, mode))
+                chosen &= legs.has_arrived(time, here, _since_change(time, mode))
             if not chosen.any():
                 continue
             error = legs.distance(time[chosen], here[chosen], hold=name == "hold")
@@ -288,7 +288,7 @@ class _Legs:
         valid = np.asarray(triplet[f"{which}.valid"]) != 0
         return np.where(valid[:, None], local, np.nan)
 
-    def arrived(self, time: Floats, here: Floats, in_mode: Floats) -> Mask:
+    def has_arrived(self, time: Floats, here: Floats, in_mode: Floats) -> Mask:
         """Return whether the present setpoint was reached at least ``SETTLING`` s ago, in the same mode.
 
         Args:

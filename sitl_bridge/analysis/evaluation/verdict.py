@@ -19,7 +19,7 @@ from sitl_bridge.analysis.evaluation.estimator_health import (
     VIBRATION_RED,
     rejection_in_words,
 )
-from sitl_bridge.analysis.evaluation.measures import Limits, Measure, checked_limits, is_known
+from sitl_bridge.analysis.evaluation.measures import Limits, Measure, is_known, validate_limits
 from sitl_bridge.analysis.evaluation.run_changes import missed_events, run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_evaluation import Evaluation, evaluate
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
@@ -102,13 +102,13 @@ def flown_limits(run: RunRecord) -> dict[str, float | None]:
     """Limits with which the run was flown."""
     limits = run.run.get("limits")
     try:
-        return checked_limits(limits, "limits of run.json") if isinstance(limits, dict) else {}
+        return validate_limits(limits, "limits of run.json") if isinstance(limits, dict) else {}
     except UserError as error:
         run.notes.append(str(error))
         return {}
 
 
-def stored_verdict(run: RunRecord) -> Verdict | None:
+def read_verdict(run: RunRecord) -> Verdict | None:
     """The verdict that the flight left; None without one."""
     try:
         return Verdict.from_data(run.summary[STORED])
@@ -143,8 +143,8 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
         evaluation: of the run, with the limits.
         origin: of the verdict.
     """
-    told = _summary_faults(run)
-    reasons = list(told)
+    faults = _summary_faults(run)
+    reasons = list(faults)
     in_air = in_air_at_end(run)
     notes: list[str] = []
     for one in evaluation.exceeded:
@@ -160,7 +160,7 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
     reasons += [f"{name} has a limit, but the run has no value for it" for name in evaluation.unmeasured]
     reasons += evaluation.failures.values()
     notes += _notes(run) + [in_air] * (bool(in_air) and in_air not in reasons)
-    if told and run.summary.get("interrupted"):
+    if faults and run.summary.get("interrupted"):
         word = INTERRUPTED
     elif reasons:
         word = FAILED
@@ -178,7 +178,7 @@ def verdict_of(run: RunRecord, evaluation: Evaluation, given: Limits) -> Verdict
         evaluation: of the run, with the limits.
         given: limits on top of those of the flight.
     """
-    stored = stored_verdict(run)
+    stored = read_verdict(run)
     if given:
         limits = ", ".join(f"{name}={'none' if x is None else f'{x:g}'}" for name, x in given.items())
         return judge(run, evaluation, f"judged anew with {limits}")
@@ -252,7 +252,7 @@ def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]
         case "object_contacts":
             found = _contact_words(run.of_vehicle(vehicle.name)["contacts"])
         case "unanswered_time":
-            found = [s.words() for s in stalls(run) if s.vehicle == vehicle.name and not s.harmless]
+            found = [s.describe() for s in stalls(run) if s.vehicle == vehicle.name and not s.harmless]
         case "touchdown":
             found = [f"hit the ground at {one.value:.1f} m/s, more than {one.limit:g} m/s"]
         case _:
@@ -319,13 +319,13 @@ def _limited_seconds(run: RunRecord, vehicle: RecordedVehicle) -> float:
 
 def _link_words(run: RunRecord) -> list[str]:
     """Return the warnings of the relay to a board: each kind once, as it was said first."""
-    told: dict[str, list[str]] = {}
+    grouped: dict[str, list[str]] = {}
     for entry in run.events or ():
         match entry:
             case {"kind": "link", "time": int(time), "text": str(text)} if text.startswith(RELAYED):
                 line = f"{text.partition(': ')[2]}, at {time * 1e-6:.0f} s"
-                told.setdefault(re.sub(r"\d+", "", text), []).append(line)
-    return [f"{first}, and {len(rest)} more" if rest else first for first, *rest in told.values()]
+                grouped.setdefault(re.sub(r"\d+", "", text), []).append(line)
+    return [f"{first}, and {len(rest)} more" if rest else first for first, *rest in grouped.values()]
 
 
 def _notes(run: RunRecord) -> list[str]:
@@ -338,7 +338,7 @@ def _notes(run: RunRecord) -> list[str]:
     found += _link_words(run)
     explained = [s for s in stalls(run) if s.harmless]
     for vehicle in run.vehicles:
-        lines = [s.words() for s in explained if s.vehicle == vehicle.name]
+        lines = [s.describe() for s in explained if s.vehicle == vehicle.name]
         limited = _limited_seconds(run, vehicle)
         if limited >= LEAST_LIMITED:
             lines.append(f"speed controllers at their current limit for {limited:.1f} s")

@@ -106,7 +106,7 @@ def _write(run: RecordedRun, target: Path, rate: float, notify: Callable[[str], 
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _read_logs(run, notify)
-    markers, seen = run.described(lambda _description: (list(marker_messages(run)), seen_files(run)))
+    markers, seen = run.describe(lambda _description: (list(marker_messages(run)), seen_files(run)))
     options = MCAPWriteOptions(profile="ros2", compression_threads=0)
     context = foxglove.Context()
     channels = RosChannels(context)

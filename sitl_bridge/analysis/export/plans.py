@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.analysis.export.ros_topics import ros_name
-from sitl_bridge.base.arrays import Floats, interpolated
+from sitl_bridge.base.arrays import Floats, interpolate
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.world import Origin
@@ -52,19 +52,19 @@ def planned_lines(run: RecordedRun) -> Iterator[PlannedLine]:
     for vehicle in run.description["vehicles"]:
         mission = vehicle.get("mission")
         if mission is not None and mission.endswith(".plan"):
-            yield from _planned(run, ros_name(vehicle["name"]), mission)
+            yield from _lines_of_plan(run, ros_name(vehicle["name"]), mission)
     for way in _formation(run)[1]:
         yield PlannedLine("slots' ways", way.position, SLOT)
 
 
-def _planned(run: RecordedRun, name: str, mission: str) -> Iterator[PlannedLine]:
+def _lines_of_plan(run: RecordedRun, name: str, mission: str) -> Iterator[PlannedLine]:
     """A plan's legs and its fence."""
     try:
         plan = load_plan(Path(run.description["directory"]) / mission)
     except UserError:
         return
     origin = Origin.model_validate(run.description["world"]["origin"])
-    projection = Projection(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
+    projection = Projection.from_degrees(origin.latitude, origin.longitude, origin.altitude)
 
     def ned(point: tuple[float, float], height: float) -> tuple[float, float, float]:
         north, east = projection.local(*point)
@@ -106,4 +106,4 @@ def slot_places(run: RecordedRun) -> Iterator[tuple[int, Floats]]:
     begun, ways = _formation(run)
     for moment in np.arange(0.0, ways[0].time[-1], SLOT_INTERVAL) if ways else ():
         time = run.start + round(1e6 * (begun + float(moment)))
-        yield time, np.array([interpolated(float(moment), way.time, way.position) for way in ways])
+        yield time, np.array([interpolate(float(moment), way.time, way.position) for way in ways])

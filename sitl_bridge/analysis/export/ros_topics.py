@@ -51,7 +51,7 @@ def ros_name(name: str) -> str:
     return made if made[:1].isalpha() else f"vehicle_{made}"
 
 
-def renamed(name: str, names: Mapping[str, str | None]) -> str | None:
+def rename(name: str, names: Mapping[str, str | None]) -> str | None:
     """A name whose longest beginning among ``names`` is replaced; None where that is left out."""
     for begin in sorted(names, key=len, reverse=True):
         if name == begin or (name.startswith(begin) and begin.endswith("/")):
@@ -62,7 +62,7 @@ def renamed(name: str, names: Mapping[str, str | None]) -> str | None:
 
 def frame(name: str) -> str:
     """The name of a frame in messages, which a user may have changed."""
-    return renamed(name, FRAMES.get()) or name
+    return rename(name, FRAMES.get()) or name
 
 
 def base_link(name: str) -> str:

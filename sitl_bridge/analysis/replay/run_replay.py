@@ -37,7 +37,7 @@ from sitl_bridge.core.world.world_file import world_beside
 from sitl_bridge.link.hil.link_state import LINK
 from sitl_bridge.link.hil.message_layout import CHECKSUM, HEADER, PAYLOADS
 from sitl_bridge.link.hil.recorded_samples import PAYLOAD_NAMES
-from sitl_bridge.record.records import ROW, converted, flat
+from sitl_bridge.record.records import ROW, convert_rows, flat
 from sitl_bridge.record.run_reader import RecordedRun, readable
 from sitl_bridge.record.run_recorder import EVENTS
 
@@ -141,7 +141,7 @@ def replay_run(run: RecordedRun) -> RunReplay:
     changes = _changes(run, simulation, total)
     for last, entry in changes:
         part = slice(done * n, last * n)
-        rows = converted(run.rows[part], ROW)
+        rows = convert_rows(run.rows[part], ROW)
         taken, vehicle, why = replay_steps(
             simulation.handles,
             tuple(arrays),
@@ -214,7 +214,7 @@ def _difference(
 ) -> Difference:
     n = len(simulation)
     index = done * n + vehicle
-    row = converted(run.rows[index : index + 1], ROW)
+    row = convert_rows(run.rows[index : index + 1], ROW)
     if why == DIVERGED:
         field, recorded, replayed = "motion", "finite", "diverged"
     elif why == TRUTH_DIFFERS:

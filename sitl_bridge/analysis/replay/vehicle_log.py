@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Columns, Floats, interpolated
+from sitl_bridge.base.arrays import Columns, Floats, interpolate
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.world import Origin
 from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
@@ -61,7 +61,7 @@ class Series:
 
     def at(self, time: Floats) -> Floats:
         """(k, c) linear between samples, the first and last value beyond."""
-        return interpolated(time, self.time, self.values)
+        return interpolate(time, self.time, self.values)
 
     @property
     def rate(self) -> float:
@@ -118,7 +118,7 @@ def _read(path: Path, log: FlightLog, tables: Tables, motors: int) -> VehicleLog
         found = []
         for topic, pattern in choices:
             table = tables.get((topic, 0))
-            if table is not None and (names := _matching(table, pattern)):
+            if table is not None and (names := _match(table, pattern)):
                 found.append(_series(table, names, _sample_time(log, tables, topic, names[0])))
         if not found:
             topics = " or ".join(dict.fromkeys(topic for topic, _ in choices))
@@ -154,7 +154,7 @@ def _read(path: Path, log: FlightLog, tables: Tables, motors: int) -> VehicleLog
     )
 
 
-def _matching(table: Columns, pattern: str) -> list[str]:
+def _match(table: Columns, pattern: str) -> list[str]:
     names = [name for name in table if re.fullmatch(pattern, name)]
     order = {"rollspeed": 0, "pitchspeed": 1, "yawspeed": 2}
     return sorted(names, key=lambda name: (order.get(name, 0), name))
@@ -321,7 +321,7 @@ def _places(parameters: Mapping[str, float], prefix: str, count: int) -> dict[in
 def _scale(
     largest: float, parameters: Mapping[str, float], prefix: str
 ) -> tuple[str, Callable[[int], tuple[float, float]]]:
-    """How outputs are scaled, and the ends of one of them, by the largest value of all."""
+    """Scale of outputs, and the ends of one of them, by the largest value of all."""
     if largest <= 1.0:
         return "0 to 1", lambda _: (0.0, 1.0)
     if largest <= 900.0:

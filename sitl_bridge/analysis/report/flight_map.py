@@ -47,9 +47,9 @@ def track(vehicle: RecordedVehicle, points: int) -> JsonObject | None:
     return {
         "name": vehicle.name,
         "kind": kind,
-        "time": rounded(time[chosen], 2),
-        "points": rounded(position[chosen], 2),
-        "reference": rounded(_few(reference, points), 2),
+        "time": round_numbers(time[chosen], 2),
+        "points": round_numbers(position[chosen], 2),
+        "reference": round_numbers(_thin_out(reference, points), 2),
     }
 
 
@@ -74,9 +74,9 @@ def tracks_of_arrays(run: RunRecord, points: int) -> list[JsonObject]:
             {
                 "name": track_name(run, i),
                 "kind": "simulated",
-                "time": rounded(time[::every], 2),
-                "points": rounded(position[::every, i], 2),
-                "reference": rounded(reference, 2),
+                "time": round_numbers(time[::every], 2),
+                "points": round_numbers(position[::every, i], 2),
+                "reference": round_numbers(reference, 2),
             }
         )
     return found
@@ -88,7 +88,7 @@ def track_name(run: RunRecord, number: int) -> str:
     return str(names[number]) if names is not None and number < len(names) else str(number)
 
 
-def _few(points: Floats, most: int) -> Floats:
+def _thin_out(points: Floats, most: int) -> Floats:
     """Points without repeated ones; at most about ``most``."""
     if len(points) < 3:
         return points
@@ -105,7 +105,7 @@ def plan_outline(run: RunRecord) -> JsonObject:
     plan = run.plan
     if plan is None or origin is None:
         return {}
-    projection = Projection(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
+    projection = Projection.from_degrees(origin.latitude, origin.longitude, origin.altitude)
 
     # Numbered from 1, as the terminal and QGroundControl do.
     waypoints, places = [], []
@@ -116,24 +116,27 @@ def plan_outline(run: RunRecord) -> JsonObject:
         height = item.params[6]
         if item.frame not in commands.RELATIVE_FRAMES:
             height -= origin.altitude
-        place = rounded(np.array([north, east, -height]), 2)
+        place = round_numbers(np.array([north, east, -height]), 2)
         if item.aims:
             places.append({"kind": "region of interest", "name": f"ROI {number}", "place": place})
         else:
             waypoints.append({"number": number, "what": item.where, "place": place})
     for number, (latitude, longitude, height) in enumerate(plan.rally_points, 1):
         north, east = projection.local(latitude, longitude)
-        place = rounded(np.array([north, east, -height]), 2)
+        place = round_numbers(np.array([north, east, -height]), 2)
         places.append({"kind": "rally point", "name": f"R{number}", "place": place})
     fence: list[JsonObject] = []
     for circle in plan.circles:
         centre = np.array(projection.local(*circle.centre))
         ring = centre + circle.radius * np.stack([np.cos(AROUND), np.sin(AROUND)], axis=-1)
-        fence.append({"inclusion": circle.inclusion, "points": rounded(ring, 1)})
+        fence.append({"inclusion": circle.inclusion, "points": round_numbers(ring, 1)})
     for polygon in plan.polygons:
         corners = np.array([projection.local(*vertex) for vertex in polygon.vertices])
         fence.append(
-            {"inclusion": polygon.inclusion, "points": rounded(np.concatenate([corners, corners[:1]]), 1)}
+            {
+                "inclusion": polygon.inclusion,
+                "points": round_numbers(np.concatenate([corners, corners[:1]]), 1),
+            }
         )
     return {"waypoints": waypoints, "places": places, "fence": fence}
 
@@ -161,7 +164,7 @@ def scene_outline(run: RunRecord) -> list[JsonObject]:
     return footprints(Scene(loader.load_shown(specification, run.notes)))
 
 
-def rounded(values: AnyArray, digits: int) -> list[object]:
+def round_numbers(values: AnyArray, digits: int) -> list[object]:
     """Nested lists of numbers with few digits; null for what is not finite."""
     array = np.round(np.asarray(values, np.float64), digits)
     flat: list[object] = [

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sitl_bridge.analysis.report.reported_run import Reported
-from sitl_bridge.analysis.report.time_lines import Plot, fleet_plots, spectrum_plot, thinned, vehicle_plots
+from sitl_bridge.analysis.report.time_lines import Plot, fleet_plots, spectrum_plot, thin_out, vehicle_plots
 from sitl_bridge.base.output_file import make_directory, write_whole
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def plot_figure(plot: Plot) -> Figure:
 
 def draw_plot(axes: Axes, plot: Plot) -> None:
     """Draw curves, levels, title, units and legend."""
-    shown = thinned(plot, POINTS)
+    shown = thin_out(plot, POINTS)
     for number, line in enumerate(shown.lines):
         colour = "0.45" if line.reference else COLOURS[number % len(COLOURS)]
         axes.plot(

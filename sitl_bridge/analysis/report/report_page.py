@@ -16,7 +16,7 @@ from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.report.flight_map import (
     fewer,
     plan_outline,
-    rounded,
+    round_numbers,
     scene_outline,
     track,
     tracks_of_arrays,
@@ -29,7 +29,7 @@ from sitl_bridge.analysis.report.time_lines import (
     Plot,
     fleet_plots,
     spectrum_plot,
-    thinned,
+    thin_out,
     vehicle_plots,
 )
 from sitl_bridge.base.arrays import AnyArray
@@ -86,7 +86,7 @@ def _draw(one: Reported, points: int) -> _Drawn:
     for vehicle, found in list(zip(run.vehicles, one.evaluation.vehicles, strict=True))[:MOST_DETAILED]:
         plots = vehicle_plots(vehicle, points)
         if found.rates is not None:
-            plots.append(thinned(spectrum_plot(found.rates), points))
+            plots.append(thin_out(spectrum_plot(found.rates), points))
         if plots:
             vehicles.append((vehicle.name, plots))
     flown = _track_points(run, points)
@@ -94,7 +94,7 @@ def _draw(one: Reported, points: int) -> _Drawn:
         scene_outline(run),
         [t for vehicle in run.vehicles if (t := track(vehicle, flown)) is not None]
         or tracks_of_arrays(run, flown),
-        [thinned(plot, 2 * points) for plot in fleet_plots(run)],
+        [thin_out(plot, 2 * points) for plot in fleet_plots(run)],
         vehicles,
     )
 
@@ -107,7 +107,7 @@ def _page(reported: Sequence[Reported], drawn: Sequence[_Drawn], points: int) ->
     data = {
         "lanes": LANES,
         "runs": [_run_data(one, what, points) for one, what in zip(reported, drawn, strict=True)],
-        "compared": [_plot_data(plot) for plot in _compared(reported, drawn, points)],
+        "compared": [_plot_data(plot) for plot in _plot_runs_together(reported, drawn, points)],
     }
     title = " and ".join(one.label for one in reported)
     mark = reported[0].verdict.word if len(reported) == 1 else f"{len(reported)} runs"
@@ -140,9 +140,9 @@ def _run_data(one: Reported, drawn: _Drawn, points: int) -> JsonObject:
              "level": e.level, "vehicle": e.vehicle}
             for e in one.events
         ],
-        "fleet": [_plot_data(thinned(plot, 2 * points)) for plot in drawn.fleet],
+        "fleet": [_plot_data(thin_out(plot, 2 * points)) for plot in drawn.fleet],
         "vehicles": [
-            {"name": name, "plots": [_plot_data(thinned(plot, points)) for plot in plots]}
+            {"name": name, "plots": [_plot_data(thin_out(plot, points)) for plot in plots]}
             for name, plots in drawn.vehicles
         ],
     }  # fmt: skip
@@ -156,7 +156,7 @@ def _plot_data(plot: Plot) -> JsonObject:
         "note": plot.note,
         "xTitle": plot.x_title,
         "log": plot.logarithmic,
-        "x": _significant(plot.x) if plot.logarithmic else rounded(plot.x, 3),
+        "x": _significant(plot.x) if plot.logarithmic else round_numbers(plot.x, 3),
         "lines": [
             {"name": line.name, "reference": line.reference, "y": _significant(line.values)}
             for line in plot.lines
@@ -174,7 +174,7 @@ def _short(value: float) -> float | int:
     return int(value) if value == int(value) and abs(value) < 1e9 else value
 
 
-def _compared(reported: Sequence[Reported], drawn: Sequence[_Drawn], points: int) -> list[Plot]:
+def _plot_runs_together(reported: Sequence[Reported], drawn: Sequence[_Drawn], points: int) -> list[Plot]:
     """Plots of the first vehicle of several runs in one, over the time since take-off."""
     if len(reported) < 2:
         return []
@@ -186,7 +186,7 @@ def _compared(reported: Sequence[Reported], drawn: Sequence[_Drawn], points: int
         for plot in what.vehicles[0][1]:
             if plot.key in COMPARED:
                 found.setdefault(plot.key, []).append((one.label, plot, flight[0]))
-    return [thinned(_join(found[key]), points) for key in COMPARED if len(found.get(key, ())) > 1]
+    return [thin_out(_join(found[key]), points) for key in COMPARED if len(found.get(key, ())) > 1]
 
 
 def _join(parts: list[tuple[str, Plot, float]]) -> Plot:

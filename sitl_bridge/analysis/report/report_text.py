@@ -78,7 +78,7 @@ def _verdict(one: Reported) -> str:
         [
             f'<article class="verdict {kind}"><div class="mark">',
             f'<span aria-hidden="true">{sign}</span> {escape(word)}</div>',
-            f"<div><h1>{escape(name)}</h1><p class='what'>{escape(what_was_flown(run) + judged)}</p>",
+            f"<div><h1>{escape(name)}</h1><p class='what'>{escape(describe_flight(run) + judged)}</p>",
             _list("reasons", verdict.reasons),
             _list("notes", one.notes),
             f"</div>{_facts(one)}</article>",
@@ -86,7 +86,7 @@ def _verdict(one: Reported) -> str:
     )
 
 
-def what_was_flown(run: RunRecord) -> str:
+def describe_flight(run: RunRecord) -> str:
     """Vehicles, flight stack and date in one line."""
     airframes = list(dict.fromkeys(v.airframe for v in run.vehicles if v.airframe))
     count = len(run.vehicles)
@@ -275,7 +275,10 @@ def _details(one: Reported, several: bool) -> str:
             )
     world = run.run.get("world")
     if isinstance(world, dict):
-        rows += [("origin", _plain(world.get("origin"))), ("wind", _plain(world.get("wind")) or "calm")]
+        rows += [
+            ("origin", _format_settings(world.get("origin"))),
+            ("wind", _format_settings(world.get("wind")) or "calm"),
+        ]
     rows += [
         (f"flight log of {vehicle.name}", vehicle.record.path)
         for vehicle in run.vehicles
@@ -290,7 +293,7 @@ def _details(one: Reported, several: bool) -> str:
     return f"{title}<div class='wide'><table class='details'>{cells}</table></div>"
 
 
-def _plain(value: object) -> str:
+def _format_settings(value: object) -> str:
     """Settings in words; what is not set is left out."""
     if not isinstance(value, dict):
         return "" if value is None else str(value)
@@ -298,5 +301,5 @@ def _plain(value: object) -> str:
     for key, entry in value.items():
         if entry is None or entry == []:
             continue
-        words.append(f"{key} ({_plain(entry)})" if isinstance(entry, dict) else f"{key} {entry}")
+        words.append(f"{key} ({_format_settings(entry)})" if isinstance(entry, dict) else f"{key} {entry}")
     return ", ".join(words)

@@ -47,7 +47,7 @@ class TimelineEntry:
 
 def timeline(run: RunRecord) -> list[TimelineEntry]:
     """All entries in order of time."""
-    found = _injected(run) + _stalls(run) + _formation(run) + _collisions(run)
+    found = _format_injected(run) + _stalls(run) + _formation(run) + _collisions(run)
     for vehicle in run.vehicles:
         label = vehicle.name if len(run.vehicles) > 1 else ""
         found += _modes(vehicle, label) + _states(vehicle, label) + _messages(vehicle, label)
@@ -112,7 +112,7 @@ def _messages(vehicle: RecordedVehicle, label: str) -> list[TimelineEntry]:
     return found
 
 
-def _injected(run: RunRecord) -> list[TimelineEntry]:
+def _format_injected(run: RunRecord) -> list[TimelineEntry]:
     return [
         TimelineEntry("injected", one.begin, one.end, one.text, "warning", ", ".join(one.vehicles))
         for one in run_changes(run)
@@ -126,7 +126,7 @@ def _stalls(run: RunRecord) -> list[TimelineEntry]:
             "stall",
             s.begin,
             s.end,
-            s.words(),
+            s.describe(),
             "warning" if s.harmless else "error",
             s.vehicle if several else "",
         )

@@ -78,7 +78,7 @@ def thin(x: Floats, values: Sequence[Floats], points: int) -> tuple[Floats, list
     return kept, thinned
 
 
-def thinned(plot: Plot, points: int) -> Plot:
+def thin_out(plot: Plot, points: int) -> Plot:
     """A plot with at most ``points`` points per curve."""
     x, curves = thin(plot.x, [line.values for line in plot.lines], points)
     lines = tuple(
@@ -109,7 +109,7 @@ def vehicle_plots(vehicle: RecordedVehicle, points: int) -> list[Plot]:
     if window is None:
         return []
     # Thinned one by one: all curves of a long flight would not fit into memory.
-    thin_each = functools.partial(thinned, points=points)
+    thin_each = functools.partial(thin_out, points=points)
     plots = [
         plot
         for part in (
@@ -158,9 +158,9 @@ def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
     x, part = _grid(vehicle, window)
     record = vehicle.record
     estimate = None if record is None or not len(record.time) else record.estimate + vehicle.to_world
-    setpoint = vehicle.logged("vehicle_local_position_setpoint", "x", "y", "z") or vehicle.logged(
-        "trajectory_setpoint", "position[0]", "position[1]", "position[2]"
-    )
+    setpoint = vehicle.logged_fields(
+        "vehicle_local_position_setpoint", "x", "y", "z"
+    ) or vehicle.logged_fields("trajectory_setpoint", "position[0]", "position[1]", "position[2]")
     truth = None if part is None else vehicle.true("position", "north", "east", "down")[part]
     for key, title, axis, sign in (
         ("height", "Height above the origin", 2, -1.0),
@@ -194,10 +194,10 @@ def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
 
 def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
-    estimate = vehicle.logged("vehicle_local_position", "vx", "vy", "vz")
-    setpoint = vehicle.logged("vehicle_local_position_setpoint", "vx", "vy", "vz") or vehicle.logged(
-        "trajectory_setpoint", "velocity[0]", "velocity[1]", "velocity[2]"
-    )
+    estimate = vehicle.logged_fields("vehicle_local_position", "vx", "vy", "vz")
+    setpoint = vehicle.logged_fields(
+        "vehicle_local_position_setpoint", "vx", "vy", "vz"
+    ) or vehicle.logged_fields("trajectory_setpoint", "velocity[0]", "velocity[1]", "velocity[2]")
     truth = None if part is None else vehicle.true("velocity", "north", "east", "down")[part]
     for axis, name, sign in ((0, "north", 1.0), (1, "east", 1.0), (2, "up", -1.0)):
         lines = []
@@ -213,8 +213,8 @@ def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
 def _attitude_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
     quaternion = [f"q[{i}]" for i in range(4)]
-    estimate = vehicle.logged("vehicle_attitude", *quaternion)
-    wanted = vehicle.logged("vehicle_attitude_setpoint", *(f"q_d[{i}]" for i in range(4)))
+    estimate = vehicle.logged_fields("vehicle_attitude", *quaternion)
+    wanted = vehicle.logged_fields("vehicle_attitude_setpoint", *(f"q_d[{i}]" for i in range(4)))
     angles = None
     if part is not None:
         angles = _angles(vehicle.true("attitude", "w", "x", "y", "z")[part])
@@ -264,12 +264,12 @@ def _actuator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
             line = Line("true", vehicle.true(f"battery_{key}")[part])
             yield Plot(key, f"Battery {key}", unit, x, (line,))
         return
-    motors = vehicle.logged("actuator_motors", *(f"control[{i}]" for i in range(vehicle.rotors)))
+    motors = vehicle.logged_fields("actuator_motors", *(f"control[{i}]" for i in range(vehicle.rotors)))
     if motors is not None:
         chosen = _inside(motors[0], window)
         lines = tuple(Line(f"motor {i + 1}", motors[1][chosen, i]) for i in range(vehicle.rotors))
         yield Plot("motors", "Motor commands", "of 1", motors[0][chosen], lines, ((1.0, "upper limit"),))
-    battery = vehicle.logged("battery_status", "voltage_v", "current_a")
+    battery = vehicle.logged_fields("battery_status", "voltage_v", "current_a")
     if battery is not None:
         chosen = _inside(battery[0], window)
         for k, (key, unit) in enumerate((("voltage", "V"), ("current", "A"))):

@@ -15,7 +15,7 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Packed
-from sitl_bridge.core.dynamics.performance import hover, remembered, static_thrusts, torque_slope
+from sitl_bridge.core.dynamics.performance import hover, remember, static_thrusts, torque_slope
 from sitl_bridge.core.dynamics.records import MOTOR_DC
 from sitl_bridge.core.world.atmosphere import air
 
@@ -53,7 +53,7 @@ def allocation_record(airframe: Airframe, world: World) -> Records:
     return _allocation(airframe.record, airframe.name, density_at(world), gravity).copy()
 
 
-@remembered
+@remember
 def _allocation(record: Packed, name: str, density: float, gravity: float) -> Records:
     rotors = int(record["rotor_count"])
     trim = hover(record, density, gravity)

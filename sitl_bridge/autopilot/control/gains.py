@@ -138,16 +138,16 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
     Raises:
         UserError: if there is no such controller or the airframe cannot hover.
     """
-    law = choice or airframe.controller.kind
-    if isinstance(law, str) and law not in BUILT_IN and class_at(law) is None:
-        raise UserError(f"no controller is called {law!r}; give {', '.join(BUILT_IN)} or FILE.py:CLASS")
+    chosen = choice or airframe.controller.kind
+    if isinstance(chosen, str) and chosen not in BUILT_IN and class_at(chosen) is None:
+        raise UserError(f"no controller is called {chosen!r}; give {', '.join(BUILT_IN)} or FILE.py:CLASS")
     published = airframe.controller.rotors
-    if law == "rotors" and published is None:
+    if chosen == "rotors" and published is None:
         raise UserError(f"{airframe.name}: RotorS publishes no gains for it; use `lee` for the same law")
     loops = design(airframe, world)
     record, allocation = airframe.record, allocation_record(airframe, world)
     controller = np.zeros((), CONTROLLER)
-    controller["kind"] = KINDS.get(law, USER) if isinstance(law, str) else USER
+    controller["kind"] = KINDS.get(chosen, USER) if isinstance(chosen, str) else USER
     mass = float(record["mass"])
     gravity = float(world.environment[0]["gravity"])
     controller["mass"], controller["gravity"], controller["inertia"] = mass, gravity, record["inertia"]
@@ -175,7 +175,7 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
         controller["moment_integral_limit"] = 0.5 * loops.angular_acceleration * np.diag(record["inertia"])
     _fill_hector(controller["hector"], loops)
     _fill_lee(controller["lee"], loops, mass, gravity, np.array(record["inertia"]))
-    if law == "rotors" and published is not None:
+    if chosen == "rotors" and published is not None:
         _fill_published(controller, published)
     return controller
 

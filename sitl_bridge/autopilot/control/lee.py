@@ -54,7 +54,7 @@ def tracking_force(
     A = -k_x e_x - k_v e_v - k_i e_i - m g e_3 + m (x_d'' + D x_d'), b_3d = -A/|A|, f = -A . R e_3, with
     e_i' = e_v + c_1 e_x (Goodarzi).  ``limit_acceleration`` limits A; its vertical integral scales f alone.
     """
-    law = controller.lee
+    gains = controller.lee
     a_c, R, R_d = controller.a_c, controller.R, controller.R_d
     for i in range(3):
         e_x = 0.0
@@ -63,15 +63,15 @@ def tracking_force(
             e_x = estimate.position[i] - controller.x_d[i]
         if controller.follows[i] != FREE:
             e_v = estimate.velocity[i] - controller.v_d[i]
-        controller.e_i[i] = -(e_v + law.c_1[i] * e_x)
+        controller.e_i[i] = -(e_v + gains.c_1[i] * e_x)
         a_c[i] = controller.a_d[i] + drag_deceleration(controller, i)
-        a_c[i] += controller.integral[i] - (law.k_x[i] * e_x + law.k_v[i] * e_v) / law.mass
+        a_c[i] += controller.integral[i] - (gains.k_x[i] * e_x + gains.k_v[i] * e_v) / gains.mass
     relax_on_ground(controller, estimate, dt)
     limits = limit_acceleration(controller, setpoint)
-    integrate_errors(controller, setpoint, wrench, limits, law.k_i, dt)
-    lift = law.gravity - a_c[2]
-    tilting = tilting_lift(controller) + law.gravity - controller.gravity
-    A0, A1, A2 = law.mass * a_c[0], law.mass * a_c[1], -law.mass * tilting
+    integrate_errors(controller, setpoint, wrench, limits, gains.k_i, dt)
+    lift = gains.gravity - a_c[2]
+    tilting = tilting_lift(controller) + gains.gravity - controller.gravity
+    A0, A1, A2 = gains.mass * a_c[0], gains.mass * a_c[1], -gains.mass * tilting
     size = math.sqrt(A0 * A0 + A1 * A1 + A2 * A2)
     b0, b1, b2 = -A0 / size, -A1 / size, -A2 / size
     c, s = math.cos(controller.yaw_d), math.sin(controller.yaw_d)
@@ -96,9 +96,9 @@ def attitude_moment(
     yaw rate of Omega_d is known, as in RotorS.  RotorS divides its gains by the inertia and multiplies with
     it again, which equals this law, and omits Omega x J Omega: ``inertia`` is then zero.
     """
-    law = controller.lee
+    gains = controller.lee
     W, W_d, R, R_d = estimate.angular_velocity, controller.Omega_d, controller.R, controller.R_d
-    J = law.inertia
+    J = gains.inertia
     rates_only = setpoint.level == LEVEL_RATES
     aloft = wrench.thrust > MIN_FLIGHT_THRUST * controller.mass * controller.gravity
     if not rates_only:
@@ -114,12 +114,12 @@ def attitude_moment(
                 e_R += 0.5 * (R_d[m, k] * R[m, j] - R[m, k] * R_d[m, j])
                 turned += R[m, i] * (R_d[m, 0] * W_d[0] + R_d[m, 1] * W_d[1] + R_d[m, 2] * W_d[2])
             e_W = W[i] - turned
-        step = -law.k_I[i] * (e_W + law.c_2[i] * e_R) * dt
+        step = -gains.k_I[i] * (e_W + gains.c_2[i] * e_R) * dt
         if aloft and not wrench.unmet_moment[i] * step > 0.0:
             limit = controller.moment_integral_limit[i]
             integral = controller.moment_integral[i] + step
             controller.moment_integral[i] = min(max(integral, -limit), limit)
-        wrench.moment[i] = controller.moment_integral[i] - law.k_R[i] * e_R - law.k_Omega[i] * e_W
+        wrench.moment[i] = controller.moment_integral[i] - gains.k_R[i] * e_R - gains.k_Omega[i] * e_W
     h0, h1, h2 = product(J, W[0], W[1], W[2])
     wrench.moment[0] += W[1] * h2 - W[2] * h1
     wrench.moment[1] += W[2] * h0 - W[0] * h2

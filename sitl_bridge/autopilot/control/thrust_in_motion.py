@@ -17,7 +17,7 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.kernels.rotations import to_ned
-from sitl_bridge.core.dynamics.performance import hover, remembered
+from sitl_bridge.core.dynamics.performance import hover, remember
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
 
 ALONG_STEP, ACROSS_STEP = 1.0, 2.0
@@ -26,7 +26,7 @@ LEAST, MOST = 0.5, 2.0
 """Limits of the ratio: beyond them the rotor speeds of a hover say little."""
 
 
-@remembered
+@remember
 def thrust_ratios(record: Packed, density: float, gravity: float) -> Floats:
     """Return thrust in motion over thrust in still air at hover speed, over velocities along and across.
 

@@ -138,9 +138,9 @@ def user_controller(
     Raises:
         UserError: if it cannot be loaded or created.
     """
-    law = choice or airframe.controller.kind
-    own = class_at(law) if isinstance(law, str) else None
-    if isinstance(law, str) and own is None:
+    chosen = choice or airframe.controller.kind
+    own = class_at(chosen) if isinstance(chosen, str) else None
+    if isinstance(chosen, str) and own is None:
         return None
     record = controller_record(airframe, world, choice)
     vehicle = VehicleModel(
@@ -152,8 +152,10 @@ def user_controller(
         float(record["thrust_max"]),
     )
     if own is None:
-        assert not isinstance(law, str)
-        return ControllerHost(f"controller {getattr(law, '__qualname__', repr(law))}", partial(law, vehicle))
+        assert not isinstance(chosen, str)
+        return ControllerHost(
+            f"controller {getattr(chosen, '__qualname__', repr(chosen))}", partial(chosen, vehicle)
+        )
     file, name = own
     made = load_class(file, name, Controller, "controller")
     options = {} if choice else airframe.controller.options

@@ -39,7 +39,7 @@ from sitl_bridge.link.hil.message_layout import (
     checksum,
     claimed_length,
     crc_extra,
-    unsigned,
+    read_unsigned,
 )
 
 OTHER = 0
@@ -127,11 +127,11 @@ def frame_size(data: Bytes, at: int, end: int) -> int:
         return -1
     if end - at < size:
         return 0
-    message = unsigned(data, at + 7, 3)
+    message = read_unsigned(data, at + 7, 3)
     extra = crc_extra(message)
     if extra >= 0:
         last: Any = at + HEADER + np.int64(data[at + 1])
-        if checksum(data, at + 1, last, extra) != unsigned(data, last, 2):
+        if checksum(data, at + 1, last, extra) != read_unsigned(data, last, 2):
             return -1
     return int(size)
 
@@ -235,7 +235,7 @@ def read_frame(data: Bytes, at: int, raw: Bytes, reader: Reader) -> int:
         raw: the reader's record as bytes.
     """
     m = reader.measurement
-    message = unsigned(data, at + 7, 3)
+    message = read_unsigned(data, at + 7, 3)
     if message == HIL_SENSOR:
         _copy_payload(data, at, raw, _PAYLOADS[SENSOR_AT])
         if reader.payloads.sensor.id != 0:

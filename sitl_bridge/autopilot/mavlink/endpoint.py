@@ -191,7 +191,7 @@ class Endpoint(Closing):
         self.receive(now, wall)
         self._probe_peers(now, wall)
         for (local, address), messages in self.services.poll(now, wall, ticked=ticked):
-            with self.services.reporting_faults(f"Telemetry for {address[0]}:{address[1]}", now):
+            with self.services.report_faults(f"Telemetry for {address[0]}:{address[1]}", now):
                 self._send(self._port(local), address, messages)
 
     def receive(self, now: int, wall: int) -> None:
@@ -211,7 +211,7 @@ class Endpoint(Closing):
                 return
             data, address = received
             for frame in frames(data):
-                with self.services.reporting_faults(f"Message {message_name(frame)}", now):
+                with self.services.report_faults(f"Message {message_name(frame)}", now):
                     self._add_peer(port, address, wall)
                     message = self._decoder.message(frame)
                     assert message is not None  # its checksum fits

@@ -78,7 +78,7 @@ class Inputs:
         if not body and frame != mavlink.MAV_FRAME_LOCAL_NED:
             self._reject(f"SET_POSITION_TARGET_LOCAL_NED: frame {frame} is not supported", now)
             return
-        position = NAN3 if body else _unmasked((message.x, message.y, message.z), message.type_mask, 0)
+        position = NAN3 if body else _select_unmasked((message.x, message.y, message.z), message.type_mask, 0)
         self._take_target(message, position, now, body=body)
 
     def _on_global_target(self, message: MavlinkMessage, now: int) -> None:
@@ -111,8 +111,8 @@ class Inputs:
 
     def _take_target(self, message: MavlinkMessage, position: Vector, now: int, *, body: bool) -> None:
         mask = message.type_mask
-        velocity = _unmasked((message.vx, message.vy, message.vz), mask, 3)
-        acceleration = _unmasked((message.afx, message.afy, message.afz), mask, 6)
+        velocity = _select_unmasked((message.vx, message.vy, message.vz), mask, 3)
+        acceleration = _select_unmasked((message.afx, message.afy, message.afz), mask, 6)
         if mask & FORCE and not _is_nan(acceleration):
             self._reject(f"{message.get_type()}: force is not supported", now)
             return
@@ -195,7 +195,7 @@ class Inputs:
             self._commander.ground_station_seen(now)
 
 
-def _unmasked(values: Vector, mask: int, first: int) -> Vector:
+def _select_unmasked(values: Vector, mask: int, first: int) -> Vector:
     """Return the values whose bits, from ``first`` on, are not set in a mask; nan for the others."""
     x, y, z = (math.nan if mask & 1 << (first + k) else value for k, value in enumerate(values))
     return x, y, z

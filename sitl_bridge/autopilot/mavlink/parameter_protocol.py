@@ -52,7 +52,7 @@ class ParameterProtocol:
         self._index = {name: index for index, name in enumerate(self._names)}
         self._next = len(self._names)  # next index of the list being sent
         self._version = parameters.version
-        self._told = dict(parameters.values)
+        self._sent_values = dict(parameters.values)
         self._handlers = {
             "PARAM_REQUEST_LIST": self._list,
             "PARAM_REQUEST_READ": self._read,
@@ -70,8 +70,8 @@ class ParameterProtocol:
         if self._parameters.version != self._version:
             self._version = self._parameters.version
             values = self._parameters.values
-            due = [self._value(name) for name in self._names if values[name] != self._told[name]]
-            self._told = dict(values)
+            due = [self._value(name) for name in self._names if values[name] != self._sent_values[name]]
+            self._sent_values = dict(values)
         if self._next < len(self._names):
             due += [self._value(name) for name in self._names[self._next : self._next + BURST]]
             self._next += BURST
@@ -109,7 +109,7 @@ class ParameterProtocol:
             self._parameters.set(name, value if math.isfinite(value) else math.nan)
         except UserError:
             return [self._error(message, name, mavlink.MAV_PARAM_ERROR_VALUE_OUT_OF_RANGE), self._value(name)]
-        self._told[name] = self._parameters.values[name]
+        self._sent_values[name] = self._parameters.values[name]
         return [self._value(name)]
 
     def _value(self, name: str) -> MavlinkMessage:

@@ -76,7 +76,7 @@ class Link:
             self.missions.current,
         )
         self._beat = _HeartbeatTimer()
-        self._told: Any = None
+        self._last_heartbeat: Any = None
         """The last HEARTBEAT."""
         self._mission_beat = _HeartbeatTimer()
         self._stack_name_due: int | None = None
@@ -118,11 +118,11 @@ class Link:
     def poll(self, now: int, wall: int, *, ticked: bool = True) -> list[MavlinkMessage]:
         """Return the messages that are due, oldest first; for the arguments see :meth:`Services.poll`."""
         due: list[MavlinkMessage] = []
-        told = self._told
-        if ticked or told is None:
-            self._told = heartbeat(self._services.snapshot(now))
-        if self._beat.is_due(now, wall) or _state(self._told) != _state(told):
-            due.append(self._told)
+        before = self._last_heartbeat
+        if ticked or before is None:
+            self._last_heartbeat = heartbeat(self._services.snapshot(now))
+        if self._beat.is_due(now, wall) or _state(self._last_heartbeat) != _state(before):
+            due.append(self._last_heartbeat)
         due += self._stack_name(wall)
         due += self._outbox
         self._outbox.clear()
@@ -269,14 +269,14 @@ class Services:
                 link.put(message)
         due: list[tuple[Key, list[MavlinkMessage]]] = []
         for key, link in self.links.items():
-            with self.reporting_faults(f"Telemetry for {key[1][0]}:{key[1][1]}", now):
+            with self.report_faults(f"Telemetry for {key[1][0]}:{key[1][1]}", now):
                 messages = link.poll(now, wall, ticked=ticked)
                 if messages:
                     due.append((key, messages))
         return due
 
     @contextmanager
-    def reporting_faults(self, what: str, now: int) -> Iterator[None]:
+    def report_faults(self, what: str, now: int) -> Iterator[None]:
         """Report an exception in a status text instead of ending the flight.
 
         Args:

@@ -93,24 +93,24 @@ class Snapshot:
         return math.degrees(self.euler[2]) % 360.0
 
 
-def rounded(value: float, low: int, high: int, unknown: int) -> int:
+def round_to_field(value: float, low: int, high: int, unknown: int) -> int:
     """Return ``value`` rounded and limited to its field, or ``unknown`` if it is not finite."""
     return min(max(round(value), low), high) if math.isfinite(value) else unknown
 
 
 def int16(value: float) -> int:
     """Return a value for an int16 field; 0 if it is not finite."""
-    return rounded(value, -32768, 32767, 0)
+    return round_to_field(value, -32768, 32767, 0)
 
 
 def uint16(value: float, unknown: int = UNKNOWN) -> int:
     """Return a value for a uint16 field, or ``unknown`` if it is not finite."""
-    return rounded(value, 0, 65534, unknown)
+    return round_to_field(value, 0, 65534, unknown)
 
 
 def int32(value: float) -> int:
     """Return a value for an int32 field; 0 if it is not finite."""
-    return rounded(value, -(2**31), 2**31 - 1, 0)
+    return round_to_field(value, -(2**31), 2**31 - 1, 0)
 
 
 INTERFACE = (1, 16, 0)
@@ -159,8 +159,10 @@ def sys_status(s: Snapshot) -> MavlinkMessage:
         healthy,
         0,
         uint16(battery.voltage * 1e3),
-        rounded(battery.current * 1e2, 0, 32767, -1),
-        rounded(math.ceil(battery.remaining * 1e2) if math.isfinite(battery.remaining) else NAN, 0, 100, -1),
+        round_to_field(battery.current * 1e2, 0, 32767, -1),
+        round_to_field(
+            math.ceil(battery.remaining * 1e2) if math.isfinite(battery.remaining) else NAN, 0, 100, -1
+        ),
         *(0,) * 6,
     )
 
@@ -175,10 +177,10 @@ def battery_status(s: Snapshot) -> MavlinkMessage:
         type=mavlink.MAV_BATTERY_TYPE_LIPO,
         temperature=0x7FFF,
         voltages=[voltage] + [UNKNOWN] * 9,
-        current_battery=rounded(battery.current * 1e2, 0, 32767, -1),
+        current_battery=round_to_field(battery.current * 1e2, 0, 32767, -1),
         current_consumed=-1,
         energy_consumed=-1,
-        battery_remaining=rounded(battery.remaining * 1e2, 0, 100, -1),
+        battery_remaining=round_to_field(battery.remaining * 1e2, 0, 100, -1),
         charge_state=battery.warning + mavlink.MAV_BATTERY_CHARGE_STATE_OK if battery.time >= 0 else 0,
     )
 
@@ -479,10 +481,10 @@ def gps_raw_int(s: Snapshot) -> MavlinkMessage:
         UNKNOWN,
         uint16(math.hypot(north, east) * 1e2),
         uint16(math.degrees(math.atan2(east, north)) % 360.0 * 1e2 % 36000),
-        rounded(float(m["satellites"]), 0, 254, 255),
+        round_to_field(float(m["satellites"]), 0, 254, 255),
         height,
-        rounded(float(m["eph"]) * 1e3, 0, 2**32 - 1, 0),
-        rounded(float(m["epv"]) * 1e3, 0, 2**32 - 1, 0),
+        round_to_field(float(m["eph"]) * 1e3, 0, 2**32 - 1, 0),
+        round_to_field(float(m["epv"]) * 1e3, 0, 2**32 - 1, 0),
     )
 
 

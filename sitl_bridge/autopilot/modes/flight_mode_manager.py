@@ -120,7 +120,7 @@ class FlightModeManager(VehiclePart):
     def watch_height(self, dt: float) -> None:
         """Update the height above home, which times a descent without a height estimate."""
         projection, home = self._state.projection, self._home.place
-        ground = projection.down(home[2]) if home is not None and projection is not None else 0.0
+        ground = projection.down_of_altitude(home[2]) if home is not None and projection is not None else 0.0
         self._blind_descent.update(self._state, ground, dt)
 
     def fly(self, mode: Mode, armed_for: float | None, now: int, dt: float) -> None:

@@ -94,7 +94,7 @@ class LandDetector:
         """Estimated share of the weight on the ground, 0 to 1, while thrust is reduced."""
         return min(self.press / STANDARD_GRAVITY, 1.0)
 
-    def disarmed(self) -> None:
+    def note_disarmed(self) -> None:
         """Set the landed state: the motors stopped."""
         self._contact.state = self._maybe.state = self._landed.state = True
         self._least = self._blocked = self.press = 0.0

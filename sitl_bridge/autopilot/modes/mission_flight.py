@@ -88,7 +88,7 @@ class MissionFlight(VehiclePart):
             self._start_item(self._state.time)
         return True
 
-    def disarmed(self) -> None:
+    def note_disarmed(self) -> None:
         """Note that the motors stopped: a completed mission restarts next time."""
         self._disarmed = True
 
@@ -257,7 +257,7 @@ class MissionFlight(VehiclePart):
         projection = self._state.projection
         assert projection is not None
         north, east = projection.local(item.x, item.y)
-        return north, east, projection.down(item.altitude(self._home_altitude))
+        return north, east, projection.down_of_altitude(item.altitude(self._home_altitude))
 
     def _start_climb(self, item: MissionItem) -> bool:
         """Start a vertical climb if the item is higher; return whether a climb is needed."""

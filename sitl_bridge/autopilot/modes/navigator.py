@@ -127,7 +127,7 @@ class Navigator(VehiclePart):
             if math.isnan(altitude):
                 target.z = self._state.z
         if math.isfinite(altitude):
-            target.z = projection.down(altitude)
+            target.z = projection.down_of_altitude(altitude)
         target.kind = HOLD
         target.yaw = yaw
         target.speed = speed if speed > 0.0 else target.speed
@@ -140,7 +140,7 @@ class Navigator(VehiclePart):
         height = self._values["MIS_TAKEOFF_ALT"]
         z = state.z - height
         if math.isfinite(self.takeoff_altitude) and state.projection is not None:
-            z = state.projection.down(self.takeoff_altitude)
+            z = state.projection.down_of_altitude(self.takeoff_altitude)
         else:
             self._send_text(INFO, f"Using default takeoff altitude: {height:.1f} m")
         if z > state.z:
@@ -236,7 +236,7 @@ class Navigator(VehiclePart):
         if stage == CLIMB:
             self.stop_here()
             target.kind = HOLD
-            target.z = projection.down(self._return_altitude)
+            target.z = projection.down_of_altitude(self._return_altitude)
             target.yaw = state.yaw
             return
         target.x, target.y = north, east
@@ -244,7 +244,7 @@ class Navigator(VehiclePart):
         if stage != MOVE or math.hypot(north - state.x, east - state.y) < values["RTL_MIN_DIST"]:
             target.yaw = yaw
         if stage == MOVE:
-            target.z = projection.down(self._return_altitude)
+            target.z = projection.down_of_altitude(self._return_altitude)
         elif stage == TOUCH_DOWN:
             target.kind = GROUND
             self._send_text(INFO, "RTL: land at destination")

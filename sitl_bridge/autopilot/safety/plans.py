@@ -39,7 +39,7 @@ def check_mission(
     return _check_fence(items, home, fence), warnings
 
 
-def _rejected(item: MissionItem, result: int, reason: str) -> MissionFault:
+def _reject(item: MissionItem, result: int, reason: str) -> MissionFault:
     return MissionFault(item.seq, result, f"Mission rejected: item {item.seq + 1}: {reason}")
 
 
@@ -50,17 +50,17 @@ def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | N
             mavlink.MAV_CMD_CONDITION_DISTANCE,
             mavlink.MAV_CMD_NAV_ROI,
         ):
-            return _rejected(item, UNSUPPORTED, f"unsupported command: {item.command}")
+            return _reject(item, UNSUPPORTED, f"unsupported command: {item.command}")
         if item.command in (
             mavlink.MAV_CMD_NAV_VTOL_TAKEOFF,
             mavlink.MAV_CMD_NAV_VTOL_LAND,
             mavlink.MAV_CMD_DO_VTOL_TRANSITION,
         ):
-            return _rejected(item, UNSUPPORTED, "VTOL items but vehicle is not a VTOL")
+            return _reject(item, UNSUPPORTED, "VTOL items but vehicle is not a VTOL")
         if number == 0 and item.command == mavlink.MAV_CMD_NAV_LAND and landed:
-            return _rejected(item, INVALID, "starts with landing")
+            return _reject(item, INVALID, "starts with landing")
         if item.command == mavlink.MAV_CMD_DO_JUMP and not 0 <= item.param1 < len(items):
-            return _rejected(item, INVALID, f"jump to item {item.param1 + 1:g} of {len(items)}")
+            return _reject(item, INVALID, f"jump to item {item.param1 + 1:g} of {len(items)}")
     return None
 
 
@@ -70,9 +70,9 @@ def _check_order(items: Sequence[MissionItem], home: Home) -> MissionFault | Non
         if item.command == mavlink.MAV_CMD_NAV_TAKEOFF:
             height = item.z if item.frame in commands.RELATIVE_FRAMES else item.z - home[2] if home else 1.0
             if height < 1e-6:
-                return _rejected(item, INVALID, "Takeoff altitude below home altitude!")
+                return _reject(item, INVALID, "Takeoff altitude below home altitude!")
             if flown:
-                return _rejected(item, INVALID, "takeoff not first waypoint item")
+                return _reject(item, INVALID, "takeoff not first waypoint item")
         flown |= item.is_destination
     return None
 

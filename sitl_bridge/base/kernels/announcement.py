@@ -28,7 +28,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
         self._lock = threading.Lock()
         self._depth = self._done = 0  # kernels that one another's compilation waits for; kernels compiled
         self._seconds = self._begun = 0.0
-        self._told = False
+        self._announced = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -55,14 +55,14 @@ class _Compiling(event.Listener):  # type: ignore[misc]
     def _report(self) -> None:
         wait = self._after
         while not self._stop.wait(wait):
-            if not self._told:
+            if not self._announced:
                 self._notify(
                     f"compiling {self._what}, once for this version; `sitl-bridge warm` does it ahead"
                 )
             elif self._depth:
                 running = self._seconds + time.monotonic() - self._begun
                 self._notify(f"still compiling {self._what}: {self._count()} done in {running:.0f} s")
-            self._told, wait = True, REPORT_INTERVAL
+            self._announced, wait = True, REPORT_INTERVAL
 
     def stop(self) -> None:
         """Report no more."""
@@ -72,7 +72,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
 
     def conclude(self) -> None:
         """After a report, say how much there was to compile."""
-        if self._told:
+        if self._announced:
             self._notify(f"compiled {self._what}: {self._count()} in {self._seconds:.0f} s")
 
     def _count(self) -> str:
@@ -80,7 +80,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
 
 
 @contextlib.contextmanager
-def announced(
+def announce_compilation(
     notify: Callable[[str], None], what: str = "the simulation", after: float = 1.5
 ) -> Iterator[None]:
     """Report that ``what`` is compiled when that goes on for ``after`` s within the block.
@@ -100,6 +100,6 @@ def announced(
     listener.conclude()
 
 
-def announced_at_least(notify: Callable[[str], None], what: str) -> contextlib.AbstractContextManager[None]:
-    """``announced``, unless an outer block announces already."""
-    return contextlib.nullcontext() if _announcing else announced(notify, what)
+def announce_at_least(notify: Callable[[str], None], what: str) -> contextlib.AbstractContextManager[None]:
+    """``announce_compilation``, unless an outer block announces already."""
+    return contextlib.nullcontext() if _announcing else announce_compilation(notify, what)

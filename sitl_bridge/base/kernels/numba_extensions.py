@@ -1,4 +1,4 @@
-"""What kernels need of numba beyond its decorators, by its documented ways of extending it.
+"""Extends numba beyond its decorators as kernels need it, by its documented ways of extending it.
 
 Code that no Python says: arrays and functions that are found by their addresses.  With numba_internals.py it
 is the only file that imports more than ``numba`` itself; it works with all versions.

@@ -1,4 +1,4 @@
-"""How numba compiles a kernel: together with the kernels it calls, as one module.
+"""Compiles a kernel with numba: together with the kernels it calls, as one module.
 
 Left to itself, numba makes a finished product of every function that another one calls: optimised, turned
 into machine code, wrapped for Python, written to the cache, and then copied into its caller and optimised
@@ -43,10 +43,10 @@ from numba.core.serialize import dumps
 from numba.core.typing import make_concrete_template
 
 from sitl_bridge.base.error_log import cause, print_error
-from sitl_bridge.base.kernels.announcement import announced_at_least
+from sitl_bridge.base.kernels.announcement import announce_at_least
 from sitl_bridge.base.kernels.kernel_cache import file_of, write
 from sitl_bridge.base.kernels.record import numba_type
-from sitl_bridge.base.system.signals import uninterrupted
+from sitl_bridge.base.system.signals import delay_signals
 
 OPTIONS = {
     "nopython": True,
@@ -92,7 +92,7 @@ _find_call_type = _once_per_types(types.Function.get_call_type)
 
 
 @contextlib.contextmanager
-def _compiling() -> Iterator[None]:
+def _patch_while_compiling() -> Iterator[None]:
     """While kernels are compiled, and only then: numba is its user's, who may compile functions of his own.
 
     Search operators by ``_once_per_types``, write messages by ``_NoColors``, and look for garbage less often:
@@ -143,7 +143,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def _finalize_specific(self) -> None:
         # LLVM hands the machine code over to a callback: an exception of a signal there would be lost, and
         # the code with it.
-        with uninterrupted():
+        with delay_signals():
             super()._finalize_specific()
 
     def _link_as(self, linkage: str, counts: str) -> None:
@@ -373,8 +373,8 @@ class _Cache:
         try:
             write(path, dumps(code._replace(type_annotation="")._reduce()))
         except OSError as error:
-            told = f"compiled code cannot be kept: {error.strerror}; it is compiled at every start"
-            self._report(f"{path.parent}: {told}")
+            reason = f"compiled code cannot be kept: {error.strerror}; it is compiled at every start"
+            self._report(f"{path.parent}: {reason}")
 
     def _report(self, line: str) -> None:
         """Print a line for the user, the first time in a process."""
@@ -384,7 +384,7 @@ class _Cache:
 
 
 def _text(kind: Any) -> str:
-    """What tells a type from others; numba's name of a named tuple does not have its fields."""
+    """Key that distinguishes a type from others; numba's name of a named tuple does not have its fields."""
     inner = [_text(each) for each in kind.types] if isinstance(kind, types.BaseTuple) else ()
     return f"{kind.name}{getattr(kind, 'fields', '')}{inner}"
 
@@ -411,7 +411,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """Compile for types of arguments, or load the code from the disk."""
         # Numba takes the lock, too, but lets it go before the turn ends.
-        with global_compiler_lock, contextlib.closing(self._cache), _compiling():
+        with global_compiler_lock, contextlib.closing(self._cache), _patch_while_compiling():
             return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -419,7 +419,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._part.get_call_template(args, kws)
 
     def get_overload(self, sig: Any) -> Any:
-        """Where the code generator finds what another kernel calls."""
+        """Symbol by which the code generator finds what another kernel calls."""
         return self._part.get_overload(sig)
 
 
@@ -433,7 +433,7 @@ def _compile_now(cell: int) -> int:
     number = 0
     while True:
         try:
-            with announced_at_least(print_error, kernel.py_func.__module__.split(".")[-1].replace("_", " ")):
+            with announce_at_least(print_error, kernel.py_func.__module__.split(".")[-1].replace("_", " ")):
                 kernel.prepare()
             break
         except KeyboardInterrupt as error:
@@ -462,7 +462,7 @@ class LateKernel(Kernel):
         self.by_cell[ctypes.addressof(self._cell)] = self
         self._signature: Any = None
 
-    def _declared(self) -> Any:
+    def _declared_signature(self) -> Any:
         """Signature by the function's annotations."""
         if self._signature is None:
             hints = get_type_hints(self.py_func, include_extras=True)
@@ -475,7 +475,7 @@ class LateKernel(Kernel):
         """Compile it now, or load its code from the disk."""
         if self._cell.value != 0:
             return
-        kinds = self._declared().args
+        kinds = self._declared_signature().args
         self.compile(kinds)
         code = self.overloads[kinds]
         self._cell.value = code.library.get_pointer_to_function(code.fndesc.llvm_cfunc_wrapper_name)
@@ -483,11 +483,11 @@ class LateKernel(Kernel):
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Type a call by another kernel, by the annotations."""
         found, folded = self._compiler.fold_argument_types(args, kws)
-        template = make_concrete_template(self._symbol, self._symbol, [self._declared()])
+        template = make_concrete_template(self._symbol, self._symbol, [self._declared_signature()])
         return template, found, tuple(types.unliteral(argument) for argument in folded), {}
 
     def get_overload(self, sig: Any) -> Any:
-        """Where the code generator finds the call."""
+        """Give the code generator the call."""
         del sig
         return self._symbol
 

@@ -19,7 +19,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 _UNIT = 1.0 / 9007199254740992.0
 _LAYERS = 256
 TAIL = 3.6541528853610088
-"""Where the lowest of 256 layers of equal area under exp(-x^2/2) ends and the tail begins."""
+"""End of the lowest of 256 layers of equal area under exp(-x^2/2), where the tail begins."""
 
 
 def _layers() -> Floats:

@@ -1,4 +1,4 @@
-"""How often Python searches for garbage."""
+"""Sets how often Python searches for garbage."""
 
 from __future__ import annotations
 

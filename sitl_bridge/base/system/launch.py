@@ -110,7 +110,7 @@ def _schedule(threads: list[int], policy: int, priority: int) -> None:
             os.sched_setscheduler(thread, policy, os.sched_param(priority))
 
 
-def renounce_real_time() -> None:
+def give_up_real_time() -> None:
     """Give up the right to real-time priorities, for this process and what it executes.
 
     PX4 asks for SCHED_FIFO, and gets it as root.  Its threads then take a processor from the simulator and
@@ -227,7 +227,7 @@ def main(arguments: list[str]) -> None:
     if parent:
         signal_at_end_of(parent, signal.SIGKILL)
     if mode == "batch":
-        renounce_real_time()
+        give_up_real_time()
         schedule_as_batch()
     _execute(program)
 

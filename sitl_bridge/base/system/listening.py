@@ -1,4 +1,4 @@
-"""Whether a program listens on a TCP port of this host: the health check of a container.
+"""Finds whether a program listens on a TCP port of this host: the health check of a container.
 
 It reads the list of sockets, because a test connection would be taken for a flight stack.  It imports little,
 because it runs every few seconds.
@@ -13,7 +13,7 @@ LISTEN = "0A"
 """State of a listening socket in /proc/net/tcp."""
 
 
-def listening(port: int) -> bool:
+def is_listening(port: int) -> bool:
     """Whether a program listens on the port, in this network namespace."""
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         if not table.exists():
@@ -26,4 +26,4 @@ def listening(port: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if listening(int(sys.argv[1])) else 1)
+    sys.exit(0 if is_listening(int(sys.argv[1])) else 1)

@@ -54,7 +54,7 @@ def place(loads: Mapping[int, float], count: int, order: Sequence[int]) -> tuple
     return tuple(chosen)
 
 
-def quickest_first(processors: Iterable[int], topology: Path = _TOPOLOGY) -> list[int]:
+def sort_by_frequency(processors: Iterable[int], topology: Path = _TOPOLOGY) -> list[int]:
     """Sort processors by their greatest frequency, and the first thread of each core before the second.
 
     Args:
@@ -127,7 +127,7 @@ class ProcessorPlacement:
         self._stacks = tuple(stacks)
         self._lockstep = lockstep if len(stacks) == 1 else None
         self._available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-        self._order = quickest_first(self._available)
+        self._order = sort_by_frequency(self._available)
         self.places: tuple[int, ...] = ()
         """The processor of each flight stack; empty until they are placed."""
         self._stop = threading.Event()

@@ -63,7 +63,7 @@ def _raise(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 @contextlib.contextmanager
-def raised() -> Iterator[None]:
+def raise_interrupted() -> Iterator[None]:
     """Let signals raise Interrupted within the block; has an effect only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -92,7 +92,7 @@ def raised() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
+def delay_signals() -> Iterator[None]:
     """Delay Ctrl-C, SIGTERM and SIGHUP until the end of the block.
 
     An exception between the start of a process and its registration for stopping, or while processes are
@@ -119,7 +119,7 @@ def uninterrupted() -> Iterator[None]:
 def run(work: Callable[[], int]) -> int:
     """Run a function that starts things that must be stopped; returns its exit code, or that of a signal."""
     try:
-        with raised():
+        with raise_interrupted():
             return work()
     except Interrupted as signalled:
         print(f"sitl-bridge: {signalled}", file=sys.stderr, flush=True)

@@ -144,7 +144,7 @@ def update_contact(vehicle: Vehicle, state: State, y: Floats) -> None:
         cx = vehicle.contact_point[k, 0]
         cy = vehicle.contact_point[k, 1]
         cz = vehicle.contact_point[k, 2]
-        turned = rotated(qw, qx, qy, qz, cx, cy, cz)
+        turned = rotate_to_ned(qw, qx, qy, qz, cx, cy, cz)
         depth = y[2] + turned[2]
         if depth <= 0.0:
             state.contact_touching[k] = 0
@@ -168,7 +168,7 @@ def update_contact(vehicle: Vehicle, state: State, y: Floats) -> None:
 
 
 @compiled
-def rotated(
+def rotate_to_ned(
     qw: float, qx: float, qy: float, qz: float, x: float, y: float, z: float
 ) -> tuple[float, float, float]:
     """NED components of a body vector under a unit quaternion body to NED."""
@@ -183,7 +183,7 @@ def rotated(
 def place_of(state: State, x: float, y: float, z: float) -> tuple[float, float, float]:
     """Place in m NED of a point of the body, by the motion held in the state."""
     p, q = state.position, state.attitude
-    n, e, d = rotated(q[0], q[1], q[2], q[3], x, y, z)
+    n, e, d = rotate_to_ned(q[0], q[1], q[2], q[3], x, y, z)
     return p[0] + n, p[1] + e, p[2] + d
 
 
@@ -192,7 +192,7 @@ def velocity_of(state: State, x: float, y: float, z: float) -> tuple[float, floa
     """Velocity in m/s NED of a point of the body, by the motion held in the state."""
     v, q, w = state.velocity, state.attitude, state.angular_velocity
     moving = w[1] * z - w[2] * y, w[2] * x - w[0] * z, w[0] * y - w[1] * x
-    n, e, d = rotated(q[0], q[1], q[2], q[3], moving[0], moving[1], moving[2])
+    n, e, d = rotate_to_ned(q[0], q[1], q[2], q[3], moving[0], moving[1], moving[2])
     return v[0] + n, v[1] + e, v[2] + d
 
 

@@ -149,8 +149,8 @@ def function_of(law: RotorLaw) -> tuple[int, Floats]:
             _functions[key] = _compile(type(law), layout)
         except numba.NumbaError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            told = shortened(" ".join(lines[1:] or lines), 400)
-            raise UserError(f"{what} cannot be compiled: {told}") from error
+            reason = shortened(" ".join(lines[1:] or lines), 400)
+            raise UserError(f"{what} cannot be compiled: {reason}") from error
         except KeyError as error:  # by numba, of a field that the layout lacks
             name = error.args[0]
             raise UserError(

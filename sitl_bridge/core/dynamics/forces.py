@@ -422,13 +422,13 @@ def _with_ground(vehicle: Vehicle, state: State, y: Floats, a: Rotation, m: Moti
 def with_surfaces(
     vehicle: Vehicle, surfaces: Surfaces, y: Floats, a: Rotation, m: Motion, load: Load
 ) -> Load:
-    """A load with the forces of the scene's shapes on every feeler that touches one."""
+    """A load with the forces of the scene's shapes on every probe that touches one."""
     fx, fy, fz, mx, my, mz = load
     share = hull_share(vehicle)
     for k in range(vehicle.contact_count + vehicle.rotor_count + 1):
         if surfaces.known[k] == 0:
             continue
-        cx, cy, cz = surfaces.feeler[k, 0], surfaces.feeler[k, 1], surfaces.feeler[k, 2]
+        cx, cy, cz = surfaces.probe[k, 0], surfaces.probe[k, 1], surfaces.probe[k, 2]
         bu = m.q * cz - m.r * cy
         bv = m.r * cx - m.p * cz
         bw = m.p * cy - m.q * cx
@@ -468,10 +468,10 @@ def _move(
     dy: Floats,
 ) -> None:
     """Newton's law on the turning Earth: rates of position and velocity into ``dy``; the specific force."""
-    lightness = 1.0 / vehicle.mass
-    fx = load.fx * lightness
-    fy = load.fy * lightness
-    fz = load.fz * lightness
+    per_mass = 1.0 / vehicle.mass
+    fx = load.fx * per_mass
+    fy = load.fy * per_mass
+    fz = load.fz * per_mass
     state.specific_force[0] = fx
     state.specific_force[1] = fy
     state.specific_force[2] = fz

@@ -59,6 +59,19 @@ def static_figures(
 
 
 @compiled
+def static_of(vehicle: Vehicle, k: int, speed: float, ratio: float) -> tuple[float, float]:
+    """Return ``static_figures`` of rotor ``k`` in air of a density that is ``ratio`` of its reference's."""
+    return static_figures(
+        vehicle.thrust_c2[k],
+        vehicle.thrust_c1[k],
+        vehicle.torque_thrust_ratio[k],
+        vehicle.torque_g1[k],
+        speed,
+        ratio,
+    )
+
+
+@compiled
 def momentum_flux(induced: float, along: float, square: float) -> tuple[float, float]:
     """Return ``momentum_thrust`` over 2 rho A in m^2/s^2 and its slope in m/s; square: of ``across``."""
     through = along + induced
@@ -257,14 +270,7 @@ def settled_flow(thrust: float, slope: float, disc: float, tip: float, along: fl
 @compiled
 def still_air(vehicle: Vehicle, k: int, speed: float, density: float) -> tuple[float, float, float, float]:
     """Return static thrust (N) and torque (N m), B (N s/m) and 2 rho A (kg/m) of a rotor at a speed >= 0."""
-    thrust, torque = static_figures(
-        vehicle.thrust_c2[k],
-        vehicle.thrust_c1[k],
-        vehicle.torque_thrust_ratio[k],
-        vehicle.torque_g1[k],
-        speed,
-        density / vehicle.rotor_density[k],
-    )
+    thrust, torque = static_of(vehicle, k, speed, density / vehicle.rotor_density[k])
     radius = vehicle.rotor_radius[k]
     slope = 0.25 * density * vehicle.blade_slope[k] * speed * radius * radius
     return thrust, torque, slope, 2.0 * density * math.pi * radius * radius
@@ -320,14 +326,7 @@ def prepare_speeds(vehicle: Vehicle, state: State, rows: Scratch, ahead: float) 
     for k in range(vehicle.rotor_count):
         ratio = rows.ratio[k]
         speed = max(abs(rows.speed[k]), _SLOWEST)
-        thrust, torque = static_figures(
-            vehicle.thrust_c2[k],
-            vehicle.thrust_c1[k],
-            vehicle.torque_thrust_ratio[k],
-            vehicle.torque_g1[k],
-            speed,
-            ratio,
-        )
+        thrust, torque = static_of(vehicle, k, speed, ratio)
         backward = 1.0 if rows.speed[k] < 0.0 else 0.0
         thrust *= 1.0 - backward * thrust_loss
         torque *= 1.0 - backward * torque_loss

@@ -107,7 +107,7 @@ class SpeedControllers(BaseModel):
 
 
 @compiled
-def _limited(command: float, lowest: float) -> float:
+def _limit_current(command: float, lowest: float) -> float:
     return float(min(max(command, lowest), 1.0)) if command - command == 0.0 else 0.0  # nan is not finite
 
 
@@ -181,7 +181,7 @@ def read_commands(vehicle: Vehicle, state: State, rows: Scratch, controls: Float
         return
     for k in range(n):
         runs = armed != 0 and state.rotor_health[k] > 0.0
-        rows.running[k], rows.steady[k] = (1.0, _limited(controls[k], 0.0)) if runs else (0.0, 0.0)
+        rows.running[k], rows.steady[k] = (1.0, _limit_current(controls[k], 0.0)) if runs else (0.0, 0.0)
 
 
 @compiled
@@ -194,7 +194,7 @@ def _read_first_order(vehicle: Vehicle, state: State, rows: Scratch, controls: F
     idle, span, shift = vehicle.motor_speed_idle, vehicle.motor_speed_range, vehicle.motor_speed_offset
     lowest = -1.0 if reversible else 0.0
     for k in range(vehicle.rotor_count):
-        command, runs = _limited(controls[k], lowest), (armed != 0) & (state.rotor_health[k] > 0.0)
+        command, runs = _limit_current(controls[k], lowest), (armed != 0) & (state.rotor_health[k] > 0.0)
         offset = _offset_away_from_0(command, shift)
         target = _proportional(command, idle, span) + offset
         stands = (command == 0.0) & reversible

@@ -38,7 +38,7 @@ _MIN_LEVER_ARM = 1e-6
 Find = TypeVar("Find", bound=Callable[..., Any])
 
 
-def remembered(find: Find) -> Find:
+def remember(find: Find) -> Find:
     """Keep what is found for a VEHICLE record: a vehicle's start asks several times, flights ask again.
 
     The answer is shared, so nobody may change it.
@@ -254,7 +254,7 @@ def _balanced_voltage(vehicle: Packed, charge: float, draws: Callable[[float], f
     return root(excess, 0.5 * source, source, 1e-12)
 
 
-@remembered
+@remember
 def hover(vehicle: Packed, density: float, gravity: float) -> Hover | None:
     """Return the trim of a vehicle in hover with a full battery.
 
@@ -269,7 +269,7 @@ def hover(vehicle: Packed, density: float, gravity: float) -> Hover | None:
     Raises:
         UserError: if the rotors cannot balance the vehicle at any speed.
     """
-    return _supplied(vehicle, float(vehicle["battery_capacity"]), *_trim(vehicle, density, gravity))
+    return _hover_on_battery(vehicle, float(vehicle["battery_capacity"]), *_trim(vehicle, density, gravity))
 
 
 def _trim(vehicle: Packed, density: float, gravity: float) -> tuple[Floats, Floats, Floats]:
@@ -287,7 +287,7 @@ def _trim(vehicle: Packed, density: float, gravity: float) -> tuple[Floats, Floa
     return thrusts, speeds, torques
 
 
-def _supplied(
+def _hover_on_battery(
     vehicle: Packed, charge: float, thrusts: Floats, speeds: Floats, torques: Floats, *, limited: bool = True
 ) -> Hover | None:
     """Return the hover of rotors with a charge in A s; None if motors, controllers or battery are too weak.
@@ -410,7 +410,7 @@ def static_thrusts(vehicle: Packed, command: float, density: float) -> Floats:
     )
 
 
-@remembered
+@remember
 def torque_slope(vehicle: Packed, k: int, thrust: float, density: float) -> float:
     """Return the derivative of reaction torque by thrust of rotor ``k`` at a thrust (N), in m."""
     low, high = (
@@ -484,7 +484,7 @@ def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) 
     return math.inf if speed >= _MAX_SPEED else speed
 
 
-@remembered
+@remember
 def speed_share_in_wind(vehicle: Packed, wind: float, density: float, gravity: float) -> float:
     """Return the greatest share of its full speed that a rotor needs to hold the vehicle in a steady wind.
 
@@ -504,7 +504,7 @@ def speed_share_in_wind(vehicle: Packed, wind: float, density: float, gravity: f
     drag = np.array(vehicle["drag_force"]) * density / float(vehicle["drag_density"])
     arm = float(np.abs(place).max())
 
-    def unbalanced(tilt: float, shares: Floats) -> Floats:
+    def find_excess(tilt: float, shares: Floats) -> Floats:
         """Return forward and downward force over weight, and the moments over weight and arm."""
         across, along = wind * math.cos(tilt), wind * math.sin(tilt)
         force = np.array([weight * math.sin(tilt), 0.0, weight * math.cos(tilt)])
@@ -521,9 +521,9 @@ def speed_share_in_wind(vehicle: Packed, wind: float, density: float, gravity: f
 
     found = np.array([0.1, *np.full(n, 0.8)])
     for _ in range(30):  # Newton's method, by the smallest step that balances
-        left = unbalanced(found[0], found[1:])
+        left = find_excess(found[0], found[1:])
         nearby = [found + 1e-5 * unit for unit in np.eye(n + 1)]
-        slopes = np.array([(unbalanced(one[0], one[1:]) - left) / 1e-5 for one in nearby]).T
+        slopes = np.array([(find_excess(one[0], one[1:]) - left) / 1e-5 for one in nearby]).T
         step = np.linalg.lstsq(slopes, -left, rcond=1e-9)[0]
         found += step * min(1.0, 0.2 / max(float(np.abs(step).max()), 1e-9))
         if np.abs(left).max() < 1e-6:
@@ -541,14 +541,14 @@ def _endurance(vehicle: Packed, density: float, gravity: float) -> float:
     seconds = 0.0
     rotors = _trim(vehicle, density, gravity)
     for i in range(steps):
-        trim = _supplied(vehicle, capacity - (i + 0.5) * portion, *rotors)
+        trim = _hover_on_battery(vehicle, capacity - (i + 0.5) * portion, *rotors)
         if trim is None:
             break
         seconds += portion / trim.battery_current
     return seconds
 
 
-@remembered
+@remember
 def performance(vehicle: Packed, density: float, gravity: float, *, endurance: bool = True) -> Performance:
     """Compute the performance of a vehicle in still air.
 
@@ -571,7 +571,7 @@ def performance(vehicle: Packed, density: float, gravity: float, *, endurance: b
     weight = float(vehicle["mass"]) * gravity
     if trim is None:
         charge = float(vehicle["battery_capacity"])
-        free = _supplied(vehicle, charge, *_trim(vehicle, density, gravity), limited=False)
+        free = _hover_on_battery(vehicle, charge, *_trim(vehicle, density, gravity), limited=False)
         if free is not None:
             raise UserError(
                 f"the vehicle cannot hover: a motor needs {free.motor_current.max():.1f} A, and"

@@ -17,7 +17,7 @@ from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Record
-from sitl_bridge.core.dynamics.contact import place_of, rotated, velocity_of
+from sitl_bridge.core.dynamics.contact import place_of, rotate_to_ned, velocity_of
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE, VEHICLE, State, Surfaces, Vehicle
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import SHAPE, Environment, SceneRecord
@@ -262,7 +262,7 @@ def _prepare(hulls: Records, vehicles: Records, states: Records, environment: En
             continue
         _, _, density = air(environment, s.position[2])
         q = s.attitude
-        n, e, d = rotated(q[0], q[1], q[2], q[3], bx, by, bz)
+        n, e, d = rotate_to_ned(q[0], q[1], q[2], q[3], bx, by, bz)
         h.jet[0], h.jet[1], h.jet[2] = -n / thrust, -e / thrust, -d / thrust
         h.jet_top = math.sqrt(2.0 * thrust / (density * area))
         h.jet_decay = JET_DECAY * math.sqrt(4.0 * thrust / (math.pi * density))
@@ -329,7 +329,7 @@ def _apply_downwash(h: Hull, source: State, target: Hull, state: State) -> None:
 
 @compiled
 def _spot(state: State, hull: Hull, k: int, ahead: float, spot: Floats) -> None:
-    """Where a sphere's centre is and how it moves, NED: (6,) position ``ahead`` s from now, velocity."""
+    """Position and velocity of a sphere's centre, NED: (6,) position ``ahead`` s from now, velocity."""
     x, y, z = hull.sphere[k, 0], hull.sphere[k, 1], hull.sphere[k, 2]
     spot[3], spot[4], spot[5] = velocity_of(state, x, y, z)
     n, e, d = place_of(state, x, y, z)
@@ -337,10 +337,12 @@ def _spot(state: State, hull: Hull, k: int, ahead: float, spot: Floats) -> None:
 
 
 @compiled
-def _turning(vehicle: Vehicle, state: State, hull: Hull, k: int, n: Floats, turning: Floats) -> float:
-    """What a unit force along n (NED) on a sphere does: (3,) its moment, body; returns 1/kg it yields."""
+def _respond_to_force(
+    vehicle: Vehicle, state: State, hull: Hull, k: int, n: Floats, turning: Floats
+) -> float:
+    """Response to a unit force along n (NED) on a sphere: (3,) its moment, body; returns 1/kg it yields."""
     q = state.attitude
-    u, v, w = rotated(q[0], -q[1], -q[2], -q[3], n[0], n[1], n[2])
+    u, v, w = rotate_to_ned(q[0], -q[1], -q[2], -q[3], n[0], n[1], n[2])
     x, y, z = hull.sphere[k, 0], hull.sphere[k, 1], hull.sphere[k, 2]
     turning[0] = y * w - z * v
     turning[1] = z * u - x * w
@@ -402,8 +404,8 @@ def _collide(
                 fastest, part_i, part_j = closing, a, b
                 for k in range(3):
                     work[5, k] = first[k] + n[k] * hulls[i].sphere[a, 3]
-            yields = _turning(vehicles[i], states[i], hulls[i], a, n, turn_i)
-            yields += _turning(vehicles[j], states[j], hulls[j], b, n, turn_j)
+            yields = _respond_to_force(vehicles[i], states[i], hulls[i], a, n, turn_i)
+            yields += _respond_to_force(vehicles[j], states[j], hulls[j], b, n, turn_j)
             force = rate * (rate * overlap + 2.0 * proximity.damping_ratio * closing) / yields
             if force <= 0.0:
                 continue

@@ -17,8 +17,8 @@ MAX_CONTACT_POINTS = 24
 TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 32
 OCV_POINTS = 11
-MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
-"""What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
+MAX_PROBES = MAX_CONTACT_POINTS + MAX_ROTORS + 1
+"""Parts of a vehicle that touch the shapes of a scene: its contact points, its rotors' discs and its body."""
 MAX_NEAR = 64
 """Shapes of a scene near a vehicle at once."""
 LAW_PARAMETERS = 256
@@ -358,18 +358,18 @@ class Surfaces(Record):
     clearance_position: Annotated[Floats, 3]  # m NED
     near_shape: Annotated[Ints, MAX_NEAR]  # the first near_count of STATE
     near_elapsed: float  # s since the moving shapes were put in their places
-    # Of each feeler, the tangent plane of the surface nearest to it, valid for a part of a step.
-    known: Annotated[Ints, MAX_FEELERS]
-    touching: Annotated[Ints, MAX_FEELERS]
-    shape: Annotated[Ints, MAX_FEELERS]  # index in the scene
-    point: Annotated[Floats, MAX_FEELERS, 3]  # m NED, in the middle of the part
-    normal: Annotated[Floats, MAX_FEELERS, 3]  # NED, outward
-    velocity: Annotated[Floats, MAX_FEELERS, 3]  # m/s NED
-    friction: Annotated[Floats, MAX_FEELERS]  # 1, coefficient with this vehicle
-    anchor: Annotated[Floats, MAX_FEELERS, 3]  # m NED, where its friction spring holds on
-    feeler: Annotated[Floats, MAX_FEELERS, 3]  # m body, its point nearest to the surface
+    # Of each probe, the tangent plane of the surface nearest to it, valid for a part of a step.
+    known: Annotated[Ints, MAX_PROBES]
+    touching: Annotated[Ints, MAX_PROBES]
+    shape: Annotated[Ints, MAX_PROBES]  # index in the scene
+    point: Annotated[Floats, MAX_PROBES, 3]  # m NED, in the middle of the part
+    normal: Annotated[Floats, MAX_PROBES, 3]  # NED, outward
+    velocity: Annotated[Floats, MAX_PROBES, 3]  # m/s NED
+    friction: Annotated[Floats, MAX_PROBES]  # 1, coefficient with this vehicle
+    anchor: Annotated[Floats, MAX_PROBES, 3]  # m NED, where its friction spring holds on
+    probe: Annotated[Floats, MAX_PROBES, 3]  # m body, its point nearest to the surface
     # --- of the fastest new contact of the step, whose speed is hit_speed of STATE
-    hit_part: int  # the feeler
+    hit_part: int  # the probe
     hit_shape: int
     hit_position: Annotated[Floats, 3]  # m NED
     rotor_hit: PerRotor  # m/s, of each rotor's new contacts in the step

@@ -592,7 +592,7 @@ class Rotor(BaseModel):
         vehicle["rotor_axis"][k] = axis / np.linalg.norm(axis)
         vehicle["rotor_direction"][k] = 1.0 if self.direction == "ccw" else -1.0
 
-    def own(self, shared: RotorModel) -> RotorModel:
+    def combine_with(self, shared: RotorModel) -> RotorModel:
         """Return the shared model with this rotor's differences."""
         given = {name: getattr(self.model, name) for name in self.model.model_fields_set}
         return shared.model_copy(update={name: value for name, value in given.items() if value is not None})
@@ -609,7 +609,7 @@ def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[Fiel
         ]
     for i, rotor in enumerate(rotors):
         path = ("rotors", i, "model")
-        own = rotor.own(shared)
+        own = rotor.combine_with(shared)
         for name in (*_COEFFICIENTS, *_TORQUES):
             if getattr(rotor.model, name):
                 faults.append(((*path, name), f"the table gives thrust and torque: leave {name} out"))

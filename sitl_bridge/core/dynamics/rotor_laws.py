@@ -77,7 +77,7 @@ def pack_rotors(vehicle: Packed, rotors: tuple[Rotor, ...], shared: RotorModel) 
     vehicle["rotor_count"] = len(rotors)
     vehicle["inflow_loss_speed"] = math.inf
     vehicle["rotor_density"] = 1.225  # unused slots: avoids a division by zero
-    own = [rotor.own(shared) for rotor in rotors]
+    own = [rotor.combine_with(shared) for rotor in rotors]
     for k, (rotor, model) in enumerate(zip(rotors, own, strict=True)):
         rotor.pack(vehicle, k)
         model.pack(vehicle, k)

@@ -1,12 +1,12 @@
 """Contact of a vehicle with the shapes of a scene: which are near, and the planes its parts can touch.
 
-Feelers are a vehicle's contact points, the discs of its rotors and a sphere about its centre of gravity, in
-this order.  At the start of each part of a step every feeler near a shape gets the tangent plane of the
-surface nearest to it, and the forces of that part act on this plane.  A feeler touches one shape at a time,
-the one it is deepest in; in a corner the other walls act on the other feelers.  The plane down = 0 acts
+Probes are a vehicle's contact points, the discs of its rotors and a sphere about its centre of gravity, in
+this order.  At the start of each part of a step every probe near a shape gets the tangent plane of the
+surface nearest to it, and the forces of that part act on this plane.  A probe touches one shape at a time,
+the one it is deepest in; in a corner the other walls act on the other probes.  The plane down = 0 acts
 beside the shapes and is in contact.py.
 
-A feeler that is behind its last plane is looked up where it would be on that plane, so that springs that
+A probe that is behind its last plane is looked up where it would be on that plane, so that springs that
 give by more than a thin wall's thickness still push it out on the side where it came in (the proxy point of
 Zilles and Salisbury, "A constraint-based god-object method for haptic display", IROS 1995).
 """
@@ -18,7 +18,7 @@ import math
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.core.dynamics.contact import place_of, rotated, velocity_of
+from sitl_bridge.core.dynamics.contact import place_of, rotate_to_ned, velocity_of
 from sitl_bridge.core.dynamics.records import MAX_NEAR, Scratch, State, Surfaces, Vehicle
 from sitl_bridge.core.world.nearest_surface import box_distance_square, distance_to_shape, shapes_within
 from sitl_bridge.core.world.ray_casting import cast_ray
@@ -202,7 +202,7 @@ def _plane_at(
     rows: Scratch,
     surfaces: Surfaces,
     scene: SceneRecord,
-    feeler: int,
+    probe: int,
     x: float,
     y: float,
     z: float,
@@ -212,14 +212,14 @@ def _plane_at(
     """Find the plane that a point can touch; returns how deep it is behind it, -inf where there is none.
 
     Args:
-        surfaces: SURFACES record, with the feeler's last plane.
-        feeler: whose point it is.
+        surfaces: SURFACES record, with the probe's last plane.
+        probe: whose point it is.
         x, y, z: m NED, where the point is.
         limit: m, within which surfaces are looked for.
         plane: (7,) written: point, normal, index of the shape.
     """
-    known = surfaces.known[feeler] != 0
-    old, c = surfaces.normal[feeler], surfaces.point[feeler]
+    known = surfaces.known[probe] != 0
+    old, c = surfaces.normal[probe], surfaces.point[probe]
     qx, qy, qz = x, y, z
     if known:
         behind = (c[0] - x) * old[0] + (c[1] - y) * old[1] + (c[2] - z) * old[2]
@@ -231,7 +231,7 @@ def _plane_at(
     plane[0], plane[1], plane[2] = qx - distance * n, qy - distance * e, qz - distance * d
     shape = array_at(scene.shapes, scene.shape_count, SHAPE)[found]
     if known and shape.kind == MESH and shape.solid == 0 and n * old[0] + e * old[1] + d * old[2] < 0.0:
-        # An open mesh is touched from the side where the feeler was.
+        # An open mesh is touched from the side where the probe was.
         n, e, d = -n, -e, -d
     plane[3], plane[4], plane[5], plane[6] = n, e, d, found
     return (plane[0] - x) * n + (plane[1] - y) * e + (plane[2] - z) * d
@@ -239,24 +239,24 @@ def _plane_at(
 
 @compiled
 def _set_plane(
-    vehicle: Vehicle, surfaces: Surfaces, scene: SceneRecord, feeler: int, plane: Floats, middle: float
+    vehicle: Vehicle, surfaces: Surfaces, scene: SceneRecord, probe: int, plane: Floats, middle: float
 ) -> None:
-    """Give a feeler its plane, where it will be after ``middle`` seconds."""
+    """Give a probe its plane, where it will be after ``middle`` seconds."""
     found = int(plane[6])
     shape = array_at(scene.shapes, scene.shape_count, SHAPE)[found]
-    surfaces.known[feeler] = 1
-    surfaces.shape[feeler] = found
-    surfaces.friction[feeler] = vehicle.contact_friction * shape.friction
+    surfaces.known[probe] = 1
+    surfaces.shape[probe] = found
+    surfaces.friction[probe] = vehicle.contact_friction * shape.friction
     for i in range(3):
-        surfaces.velocity[feeler, i] = shape.velocity[i]
-        surfaces.point[feeler, i] = plane[i] + middle * shape.velocity[i]
-        surfaces.normal[feeler, i] = plane[3 + i]
+        surfaces.velocity[probe, i] = shape.velocity[i]
+        surfaces.point[probe, i] = plane[i] + middle * shape.velocity[i]
+        surfaces.normal[probe, i] = plane[3 + i]
 
 
 @compiled
-def _forget(surfaces: Surfaces, feeler: int) -> None:
-    surfaces.known[feeler] = 0
-    surfaces.touching[feeler] = 0
+def _forget(surfaces: Surfaces, probe: int) -> None:
+    surfaces.known[probe] = 0
+    surfaces.touching[probe] = 0
 
 
 @compiled
@@ -276,14 +276,14 @@ def _find_for_disc(
     The surface nearest to the hub gives two candidates: the disc's point nearest to that place, and the one
     on its rim that lies deepest in that direction.  The deeper of both counts.
     """
-    feeler = vehicle.contact_count + k
+    probe = vehicle.contact_count + k
     q = state.attitude
     p, a, radius = vehicle.rotor_position[k], vehicle.rotor_axis[k], vehicle.rotor_radius[k]
     hx, hy, hz = place_of(state, p[0], p[1], p[2])
-    ax, ay, az = rotated(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
-    best, chosen = _plane_at(state, rows, surfaces, scene, feeler, hx, hy, hz, limit, planes[0]), 0
+    ax, ay, az = rotate_to_ned(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
+    best, chosen = _plane_at(state, rows, surfaces, scene, probe, hx, hy, hz, limit, planes[0]), 0
     if best == -math.inf:
-        _forget(surfaces, feeler)
+        _forget(surfaces, probe)
         return
     px, py, pz = hx, hy, hz
     for candidate in range(1, 3):
@@ -298,27 +298,25 @@ def _find_for_disc(
             continue
         scale = radius / size if candidate == 2 else 1.0
         x, y, z = hx + scale * dx, hy + scale * dy, hz + scale * dz
-        depth = _plane_at(state, rows, surfaces, scene, feeler, x, y, z, limit, planes[candidate])
+        depth = _plane_at(state, rows, surfaces, scene, probe, x, y, z, limit, planes[candidate])
         if depth > best:
             best, chosen, px, py, pz = depth, candidate, x, y, z
-    _set_plane(vehicle, surfaces, scene, feeler, planes[chosen], middle)
-    _set_feeler(
-        state, surfaces, feeler, px - state.position[0], py - state.position[1], pz - state.position[2]
-    )
+    _set_plane(vehicle, surfaces, scene, probe, planes[chosen], middle)
+    _set_probe(state, surfaces, probe, px - state.position[0], py - state.position[1], pz - state.position[2])
 
 
 @compiled
-def _set_feeler(state: State, surfaces: Surfaces, feeler: int, n: float, e: float, d: float) -> None:
-    """Set a feeler's point from its place relative to the centre of gravity, NED."""
-    q, f = state.attitude, surfaces.feeler[feeler]
-    f[0], f[1], f[2] = rotated(q[0], -q[1], -q[2], -q[3], n, e, d)
+def _set_probe(state: State, surfaces: Surfaces, probe: int, n: float, e: float, d: float) -> None:
+    """Set a probe's point from its place relative to the centre of gravity, NED."""
+    q, f = state.attitude, surfaces.probe[probe]
+    f[0], f[1], f[2] = rotate_to_ned(q[0], -q[1], -q[2], -q[3], n, e, d)
 
 
 @on_demand
 def find_surfaces(
     vehicle: Vehicle, state: State, rows: Scratch, surfaces: Surfaces, scene: SceneRecord, seconds: float
 ) -> None:
-    """Give every feeler the plane that it can touch within a part of a step.
+    """Give every probe the plane that it can touch within a part of a step.
 
     Args:
         surfaces: SURFACES record; ``near_shape`` lists the shapes, ``near_elapsed`` their time in the step.
@@ -337,7 +335,7 @@ def find_surfaces(
             _forget(surfaces, k)
             continue
         _set_plane(vehicle, surfaces, scene, k, planes[0], middle)
-        surfaces.feeler[k, 0], surfaces.feeler[k, 1], surfaces.feeler[k, 2] = x, y, z
+        surfaces.probe[k, 0], surfaces.probe[k, 1], surfaces.probe[k, 2] = x, y, z
     for k in range(vehicle.rotor_count):
         _find_for_disc(vehicle, state, rows, surfaces, scene, k, limit, middle, planes)
     last = count + vehicle.rotor_count
@@ -347,7 +345,7 @@ def find_surfaces(
         return
     _set_plane(vehicle, surfaces, scene, last, planes[0], middle)
     radius = -body_radius(vehicle)
-    _set_feeler(state, surfaces, last, radius * planes[0, 3], radius * planes[0, 4], radius * planes[0, 5])
+    _set_probe(state, surfaces, last, radius * planes[0, 3], radius * planes[0, 4], radius * planes[0, 5])
 
 
 @compiled
@@ -377,13 +375,13 @@ def surface_force(
     ve: float,
     vd: float,
 ) -> tuple[float, float, float]:
-    """Force of a shape's surface on a feeler in N, NED: spring, damper and friction as on the ground.
+    """Force of a shape's surface on a probe in N, NED: spring, damper and friction as on the ground.
 
     Rotors and the body have no anchor: they slide, at the friction's limit or the damper's force.
 
     Args:
         surfaces: SURFACES record, for plane and anchor.
-        k: which feeler.
+        k: which probe.
         share: of its springs and dampers, ``hull_share`` for rotors and body.
         x, y, z: m NED, where its point is.
         vn, ve, vd: m/s NED velocity of the point.
@@ -430,8 +428,8 @@ def update_surfaces(vehicle: Vehicle, state: State, surfaces: Surfaces, y: Float
         if surfaces.known[k] == 0:
             continue
         c, n, u = surfaces.point[k], surfaces.normal[k], surfaces.velocity[k]
-        r = surfaces.feeler[k]
-        dn, de, dd = rotated(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
+        r = surfaces.probe[k]
+        dn, de, dd = rotate_to_ned(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
         north, east, down = y[0] + dn, y[1] + de, y[2] + dd
         anchor = surfaces.anchor[k]
         for i in range(3):
@@ -463,7 +461,7 @@ def _note_contact(
     vehicle: Vehicle, state: State, surfaces: Surfaces, k: int, north: float, east: float, down: float
 ) -> None:
     """Note a new contact: of a foot on the ground as a landing, of anything else as a hit."""
-    n, u, r = surfaces.normal[k], surfaces.velocity[k], surfaces.feeler[k]
+    n, u, r = surfaces.normal[k], surfaces.velocity[k], surfaces.probe[k]
     speed, v = 0.0, velocity_of(state, r[0], r[1], r[2])
     for i in range(3):
         speed -= (v[i] - u[i]) * n[i]

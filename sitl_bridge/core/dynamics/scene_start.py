@@ -74,7 +74,7 @@ def _standing_place(scene: Packed, position: Floats) -> Floats:
     return np.array([north, east, down])
 
 
-def _aligned(attitude: Floats, normal: Floats) -> Floats:
+def _align_with_surface(attitude: Floats, normal: Floats) -> Floats:
     """Attitude (4,) turned by the least angle that turns the vertical into a surface's normal."""
     up = np.array([0.0, 0.0, -1.0])
     turn = np.array([1.0 + up @ normal, *np.cross(up, normal)])
@@ -151,7 +151,7 @@ def start_state(
     stands = shape != GROUND and gap <= 2.0 * SNAP
     if stands:
         place[2] += gap - SNAP
-        state = _standing(initial_state(vehicle, bare, np.array([*place[:2], 0.0]), yaw), place, normal)
+        state = _put_on_slope(initial_state(vehicle, bare, np.array([*place[:2], 0.0]), yaw), place, normal)
     elif scene["groundless"]:
         state = initial_state(vehicle, bare, np.array([*place[:2], -1.0]), yaw)
         state["position"][2] += place[2] + 1.0
@@ -164,10 +164,10 @@ def start_state(
     return state, surfaces
 
 
-def _standing(state: Packed, place: Floats, normal: Floats) -> Packed:
+def _put_on_slope(state: Packed, place: Floats, normal: Floats) -> Packed:
     """The state of a vehicle on level ground, put on a slope instead."""
     state["position"] = place - normal * state["position"][2]
-    state["attitude"] = _aligned(state["attitude"], normal)
+    state["attitude"] = _align_with_surface(state["attitude"], normal)
     for name in ("contact_anchor", "contact_touching", "in_contact"):
         state[name] = 0
     return state

@@ -13,7 +13,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
-from sitl_bridge.core.dynamics.induced_flow import static_figures, still_air
+from sitl_bridge.core.dynamics.induced_flow import static_of, still_air
 from sitl_bridge.core.dynamics.records import (
     INDUCED_LAW,
     MOTOR_DC,
@@ -136,20 +136,13 @@ def _induced_rates(vehicle: Vehicle, state: State, rows: Scratch) -> None:
     Without branches, for vector instructions.
     """
     inverse = vehicle.inertia_inverse
-    lightness, turning = 1.0 / vehicle.mass, inverse[0, 0] + inverse[1, 1] + inverse[2, 2]
+    per_mass, turning = 1.0 / vehicle.mass, inverse[0, 0] + inverse[1, 1] + inverse[2, 2]
     place = vehicle.rotor_position
     for k in range(vehicle.rotor_count):
         speed = abs(state.rotor_speed[k])
         ratio = rows.ratio[k]
         turns = speed > 0.0
-        thrust, torque = static_figures(
-            vehicle.thrust_c2[k],
-            vehicle.thrust_c1[k],
-            vehicle.torque_thrust_ratio[k],
-            vehicle.torque_g1[k],
-            speed,
-            ratio,
-        )
+        thrust, torque = static_of(vehicle, k, speed, ratio)
         slope = rows.blade[k] * speed
         tip = speed * vehicle.rotor_radius[k]
         per_tip = 1.0 / (tip if turns else 1.0)
@@ -157,7 +150,7 @@ def _induced_rates(vehicle: Vehicle, state: State, rows: Scratch) -> None:
         drag = (2.0 * torque * speed + 1.5 * (thrust + slope * hover) * hover) * per_tip * per_tip
         drag = drag * rows.drag_share[k] + rows.drag[k] * speed * ratio
         r2 = place[k, 0] ** 2 + place[k, 1] ** 2 + place[k, 2] ** 2
-        rows.decay[k] = (slope + drag) * (lightness + r2 * turning) * (1.0 if turns else 0.0)
+        rows.decay[k] = (slope + drag) * (per_mass + r2 * turning) * (1.0 if turns else 0.0)
 
 
 @compiled

@@ -18,7 +18,7 @@ from sitl_bridge.base.kernels.numba_extensions import on_stack
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
 from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
-from sitl_bridge.core.dynamics.contact import rotated, standing_pose
+from sitl_bridge.core.dynamics.contact import rotate_to_ned, standing_pose
 from sitl_bridge.core.dynamics.induced_flow import begin_flow, find_rings, keep_flow, prepare_speeds
 from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
@@ -60,7 +60,7 @@ WIND_SHARE = 1e-3
 
 
 @compiled
-def _loaded(vehicle: Vehicle, state: State) -> bool:
+def _has_loads(vehicle: Vehicle, state: State) -> bool:
     """Return whether motors or external loads act."""
     load = 0.0
     for k in range(vehicle.rotor_count):
@@ -85,7 +85,7 @@ def _wind_changed(vehicle: Vehicle, state: State, gravity: float) -> bool:
 @compiled
 def rests(vehicle: Vehicle, state: State, gravity: float) -> bool:
     """Return whether a vehicle goes on resting, with the motor drive and wind of the coming step."""
-    if state.rest_steps < REST_STEPS or state.rest_mass != vehicle.mass or _loaded(vehicle, state):
+    if state.rest_steps < REST_STEPS or state.rest_mass != vehicle.mass or _has_loads(vehicle, state):
         return False
     moved = 0.0
     for i in range(3):
@@ -115,14 +115,14 @@ def note_rest(vehicle: Vehicle, state: State, scene: SceneRecord, gravity: float
     for k in range(vehicle.rotor_count):
         turning = max(turning, abs(state.rotor_speed[k]))
     moving = square > REST_SPEED * REST_SPEED or turning > STOPPED_ROTOR
-    if moving or scene.moving_first < scene.shape_count or _loaded(vehicle, state):
+    if moving or scene.moving_first < scene.shape_count or _has_loads(vehicle, state):
         state.rest_steps = 0
         return
     state.rest_steps += 1
     if state.rest_steps < REST_STEPS:
         return
     q, f = state.attitude, state.specific_force
-    f[0], f[1], f[2] = rotated(q[0], -q[1], -q[2], -q[3], 0.0, 0.0, -gravity)
+    f[0], f[1], f[2] = rotate_to_ned(q[0], -q[1], -q[2], -q[3], 0.0, 0.0, -gravity)
     for i in range(3):
         v[i], w[i] = 0.0, 0.0
         state.angular_acceleration[i] = 0.0
@@ -153,12 +153,12 @@ def _mean_specific_force(state: State, rows: Scratch, qw: float, qx: float, qy: 
     qw, qx, qy, qz = qw * norm, -qx * norm, -qy * norm, -qz * norm
     n, e, d = rows.work[0, 0], rows.work[0, 1], rows.work[0, 2]
     f = state.specific_force
-    f[0], f[1], f[2] = rotated(qw, qx, qy, qz, n, e, d)
+    f[0], f[1], f[2] = rotate_to_ned(qw, qx, qy, qz, n, e, d)
 
 
 @compiled
 def _follow_motion(vehicle: Vehicle, state: State, current: float, seconds: float) -> None:
-    """What follows the motion over a step: battery, temperatures and the rotors' phases."""
+    """Advance what follows the motion over a step: battery, temperatures and the rotors' phases."""
     discharge(vehicle, state, current, seconds)
     if vehicle.esc_thermal_time > 0.0:
         heat_controllers(vehicle, state, seconds)

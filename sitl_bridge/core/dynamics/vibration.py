@@ -140,8 +140,8 @@ def transmissibility(ratio: float, damping: float) -> complex:
 
 
 @compiled
-def _passed(speed: float, bandwidth: float, interval: float) -> complex:
-    """What a unit's filter and its mean over an interval pass of a vibration at ``speed`` in rad/s.
+def _filter_gain(speed: float, bandwidth: float, interval: float) -> complex:
+    """Share that a unit's filter and its mean over an interval pass of a vibration at ``speed`` in rad/s.
 
     The filter is a Butterworth one of second order, whose lag is left out; the mean is sin(x)/x and lags by
     x, half the angle turned in the interval.
@@ -156,7 +156,7 @@ def _passed(speed: float, bandwidth: float, interval: float) -> complex:
 
 @compiled
 def _sharpness(speed: float, interval: float, means: float) -> float:
-    """How much more of a line at ``speed`` in rad/s is sent, so that PX4's means of two samples leave it.
+    """Gain by which a line at ``speed`` in rad/s is raised, so that PX4's means of two samples leave it.
 
     (s_k + s_(k-1))/2 leaves cos(x) of it, x half the angle turned in the interval.
     """
@@ -206,11 +206,11 @@ def vibration(
         e2x, e2y, e2z = ay * e1z - az * e1y, az * e1x - ax * e1z, ax * e1y - ay * e1x
         x, y, z = vehicle.rotor_position[k, 0], vehicle.rotor_position[k, 1], vehicle.rotor_position[k, 2]
         phase, blades = state.rotor_phase[k], max(vehicle.blade_count, 1.0)
-        once = complex(math.cos(phase), math.sin(phase)) * _passed(speed, bandwidth, interval)
+        once = complex(math.cos(phase), math.sin(phase)) * _filter_gain(speed, bandwidth, interval)
         pull = (vehicle.rotor_imbalance[k] + state.damage_imbalance[k]) * speed * speed * once
         passing = complex(math.cos(blades * phase), math.sin(blades * phase))
         ripple = vehicle.thrust_ripple * state.rotor_thrust[k]
-        push = ripple * passing * _passed(blades * speed, bandwidth, interval)
+        push = ripple * passing * _filter_gain(blades * speed, bandwidth, interval)
         # Along e1, along e2 and along the axis: once a turn, and as blades pass.
         first, second, along = pull, -1j * vehicle.rotor_direction[k] * pull, 0j
         if vehicle.arm_frequency > 0.0:

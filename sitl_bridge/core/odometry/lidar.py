@@ -43,7 +43,7 @@ def rotation_vector(rotation: Floats) -> Floats:
     return np.asarray(skew * (np.arctan2(sine, cosine) / sine))
 
 
-def predicted(motion: Pose, turn: LidarTurn) -> Pose:
+def predict_motion(motion: Pose, turn: LidarTurn) -> Pose:
     """(4, 4) motion expected of a turn, axes at its end to axes at its beginning.
 
     Args:
@@ -57,7 +57,7 @@ def predicted(motion: Pose, turn: LidarTurn) -> Pose:
     return found
 
 
-def deskewed(turn: LidarTurn, motion: Pose) -> Floats:
+def deskew(turn: LidarTurn, motion: Pose) -> Floats:
     """(n, 3) points in the sensor's axes at the end of the turn, at constant velocity and turn rate.
 
     Args:
@@ -117,7 +117,7 @@ class KissIcpOdometry:
         """Return the pose at the end of the turn."""
         if len(turn.points) == 0:
             return np.array(self._pipeline.last_pose)
-        self._pipeline.last_delta = predicted(np.array(self._pipeline.last_delta), turn)
+        self._pipeline.last_delta = predict_motion(np.array(self._pipeline.last_delta), turn)
         self._pipeline.register_frame(turn.points, turn.offset)
         return np.array(self._pipeline.last_pose)
 
@@ -154,8 +154,8 @@ class SmallGicpOdometry:
 
     def update(self, turn: LidarTurn) -> Pose:
         """Return the pose at the end of the turn."""
-        motion = predicted(self._motion, turn)
-        cloud = self._cloud(deskewed(turn, motion))
+        motion = predict_motion(self._motion, turn)
+        cloud = self._cloud(deskew(turn, motion))
         pose = self._pose
         if self._begun:
             pose = self._pose @ motion

@@ -97,7 +97,7 @@ class StereoOdometry:
         )
         if self._previous is not None:
             before = self._pose
-            self._pose = self._followed(left)
+            self._pose = self._follow_keyframe(left)
             self._motion = np.linalg.inv(before) @ self._pose
         if len(self._corners) < max(KEPT_SHARE * self._first, LEAST_CORNERS):
             self._begin_keyframe(left, right)
@@ -115,7 +115,7 @@ class StereoOdometry:
         near = np.linalg.norm(back[:, 0] - corners, axis=1) < ROUND_TRIP
         return there[:, 0], (found[:, 0] > 0) & (again[:, 0] > 0) & near
 
-    def _followed(self, left: Bytes) -> Pose:
+    def _follow_keyframe(self, left: Bytes) -> Pose:
         """The pose by the keyframe's corners; those that are lost or do not fit are dropped."""
         assert self._previous is not None
         corners, kept = self._track(self._previous, left, self._corners)

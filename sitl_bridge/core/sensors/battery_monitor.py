@@ -10,7 +10,7 @@ from pydantic import Field
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.records import State, Vehicle
-from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, read_axis
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 
 BATTERY = 8
@@ -36,8 +36,8 @@ class BatterySpecification(SensorSpecification):
 @compiled
 def sample_battery(vehicle: Vehicle, state: State, sensor: Sensor, memory: SensorState, out: Floats) -> None:
     """Sample voltage, current, remaining share and used charge; an ideal source never empties."""
-    out[0] = reading(sensor, memory, 0, state.battery_voltage)
-    out[1] = max(reading(sensor, memory, 1, state.battery_current), 0.0)
+    out[0] = read_axis(sensor, memory, 0, state.battery_voltage)
+    out[1] = max(read_axis(sensor, memory, 1, state.battery_current), 0.0)
     out[2] = 1.0
     out[3] = 0.0
     if math.isfinite(vehicle.battery_capacity):

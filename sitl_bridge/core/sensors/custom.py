@@ -114,7 +114,7 @@ class CustomSpecification(UserClass):
         return self.make(CustomSensor, "custom sensor")
 
 
-def _figures(sample: object) -> Sample:
+def _validate_values(sample: object) -> Sample:
     """Check the result of a user's ``sample``, as named floats."""
     if not isinstance(sample, Mapping):
         raise TypeError(f"sample returned {sample!r} instead of a dictionary of figures")
@@ -127,7 +127,7 @@ def _figures(sample: object) -> Sample:
     return figures
 
 
-def _several(messages: object) -> Sequence[Any]:
+def _validate_messages(messages: object) -> Sequence[Any]:
     """Check the result of a user's ``messages``, whose items are checked where they are packed."""
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise TypeError(f"messages returned {messages!r} instead of a list of pymavlink messages")
@@ -202,8 +202,8 @@ class CustomSensorHost:
             **{field.name: state[field.name].copy() for field in fields(Truth) if field.name != "time"},
         )
         try:
-            sample = _figures(self.sensor.sample(truth, self._random))
-            messages = _several(self.sensor.messages(sample, time))
+            sample = _validate_values(self.sensor.sample(truth, self._random))
+            messages = _validate_messages(self.sensor.messages(sample, time))
         except Exception as error:
             what = f"{self.label} failed at {truth.time:.3f} s: {failure_text(error)}"
             raise UserError(what) from error

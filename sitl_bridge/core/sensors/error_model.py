@@ -190,7 +190,7 @@ def draw_errors(sensor: Sensor, state: SensorState) -> None:
 
 
 @compiled
-def reading(sensor: Sensor, state: SensorState, axis: int, truth: float) -> float:
+def read_axis(sensor: Sensor, state: SensorState, axis: int, truth: float) -> float:
     """Return the reading on an axis: scale, drawn error, quantisation and range applied."""
     value = (1.0 + sensor.scale[axis]) * truth + state.error[axis]
     step = sensor.resolution[axis]

@@ -18,7 +18,7 @@ from sitl_bridge.base.kernels.random_streams import normal
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import point_position, point_velocity, ray_distance
-from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, read_axis
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.earth import geodetic
 from sitl_bridge.core.world.records import Environment
@@ -223,9 +223,9 @@ def sample_gps(
     out[1] = longitude
     out[2] = height
     more = worse - 1.0
-    out[3] = reading(sensor, memory, 0, vn) + more * memory.error[0] + memory.memory[SPOOF_DRIFT]
-    out[4] = reading(sensor, memory, 1, ve) + more * memory.error[1] + memory.memory[SPOOF_DRIFT + 1]
-    out[5] = reading(sensor, memory, 2, vd) + more * memory.error[2] + memory.memory[SPOOF_DRIFT + 2]
+    out[3] = read_axis(sensor, memory, 0, vn) + more * memory.error[0] + memory.memory[SPOOF_DRIFT]
+    out[4] = read_axis(sensor, memory, 1, ve) + more * memory.error[1] + memory.memory[SPOOF_DRIFT + 1]
+    out[5] = read_axis(sensor, memory, 2, vd) + more * memory.error[2] + memory.memory[SPOOF_DRIFT + 2]
     out[6] = sensor.parameter[1] * worse
     out[7] = sensor.parameter[2] * worse
     visible = max(sensor.parameter[3] + math.floor(memory.error[7] + 0.5), 0.0)

@@ -15,7 +15,7 @@ from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.dynamics.vibration import vibration
-from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, read_axis
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import Environment
@@ -127,7 +127,9 @@ def start_imu(sensor: Sensor, memory: SensorState) -> None:
 
 
 @compiled
-def _turned(memory: SensorState, first: int, x: float, y: float, z: float) -> tuple[float, float, float]:
+def _rotate_slightly(
+    memory: SensorState, first: int, x: float, y: float, z: float
+) -> tuple[float, float, float]:
     """A vector in axes that are turned by small angles."""
     a, b, c = memory.memory[first], memory.memory[first + 1], memory.memory[first + 2]
     return x + c * y - b * z, y + a * z - c * x, z + b * x - a * y
@@ -220,14 +222,14 @@ def sample_imu(
     ax, ay, az = product(sensor.rotation, fx, fy, fz)
     gx, gy, gz = product(sensor.rotation, p, q, r)
     if sensor.parameter[MISALIGNMENT] > 0.0:
-        ax, ay, az = _turned(memory, TURN, ax, ay, az)
-        gx, gy, gz = _turned(memory, TURN + 3, gx, gy, gz)
-    out[0] = reading(sensor, memory, 0, ax)
-    out[1] = reading(sensor, memory, 1, ay)
-    out[2] = reading(sensor, memory, 2, az)
-    out[3] = reading(sensor, memory, 3, gx)
-    out[4] = reading(sensor, memory, 4, gy)
-    out[5] = reading(sensor, memory, 5, gz)
+        ax, ay, az = _rotate_slightly(memory, TURN, ax, ay, az)
+        gx, gy, gz = _rotate_slightly(memory, TURN + 3, gx, gy, gz)
+    out[0] = read_axis(sensor, memory, 0, ax)
+    out[1] = read_axis(sensor, memory, 1, ay)
+    out[2] = read_axis(sensor, memory, 2, az)
+    out[3] = read_axis(sensor, memory, 3, gx)
+    out[4] = read_axis(sensor, memory, 4, gy)
+    out[5] = read_axis(sensor, memory, 5, gz)
     temperature, _, _ = air(environment, state.position[2])
     out[6] = temperature - ZERO_CELSIUS
     if sensor.parameter[DRIFT] + sensor.parameter[DRIFT + 1] + sensor.parameter[HEATING] > 0.0:

@@ -11,7 +11,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import product, to_body
 from sitl_bridge.base.quantities import Positive, Vector
 from sitl_bridge.core.dynamics.records import State
-from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, read_axis
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.records import Environment
 
@@ -58,6 +58,6 @@ def sample_magnetometer(
         y + sensor.parameter[1] * current,
         z + sensor.parameter[2] * current,
     )
-    out[0] = reading(sensor, memory, 0, x)
-    out[1] = reading(sensor, memory, 1, y)
-    out[2] = reading(sensor, memory, 2, z)
+    out[0] = read_axis(sensor, memory, 0, x)
+    out[1] = read_axis(sensor, memory, 1, y)
+    out[2] = read_axis(sensor, memory, 2, z)

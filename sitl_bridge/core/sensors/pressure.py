@@ -13,7 +13,7 @@ from sitl_bridge.base.kernels.rotations import product, to_body
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.axes import point_position, point_velocity
-from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, Share, reading
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, Share, read_axis
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.atmosphere import air, pressure_altitude
@@ -115,7 +115,7 @@ def sample_barometer(
     pressure += 0.5 * density * (k[0] * u * u + k[1] * v * v + k[2] * w * w)
     if sensor.parameter[3] != 0.0 or sensor.parameter[4] != 0.0:
         pressure += _rotor_pressure(vehicle, state, sensor, down)
-    out[0] = reading(sensor, memory, 0, pressure)
+    out[0] = read_axis(sensor, memory, 0, pressure)
     out[1] = temperature - ZERO_CELSIUS
     out[2] = pressure_altitude(out[0])
 
@@ -129,5 +129,5 @@ def sample_airspeed(
     temperature, _, density = air(environment, down)
     u, v, w = _flow(state, sensor)
     along, _, _ = product(sensor.rotation, u, v, w)
-    out[0] = reading(sensor, memory, 0, 0.5 * density * along * abs(along))
+    out[0] = read_axis(sensor, memory, 0, 0.5 * density * along * abs(along))
     out[1] = temperature - ZERO_CELSIUS

@@ -13,7 +13,7 @@ from sitl_bridge.base.kernels.rotations import product, to_body, to_ned, transpo
 from sitl_bridge.base.quantities import Positive
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import point_position, point_velocity, ray_distance
-from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, read_axis
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.records import Environment
 
@@ -39,7 +39,7 @@ class RangeFinderSpecification(SensorSpecification):
     cone: float = Field(0.0, ge=0.0, lt=120.0, description="deg, full opening angle; 0 = a beam")
 
     @model_validator(mode="after")
-    def _ordered(self) -> RangeFinderSpecification:
+    def _validate_order(self) -> RangeFinderSpecification:
         if self.minimum >= self.maximum:
             raise ValueError("minimum must be less than maximum")
         return self
@@ -97,7 +97,7 @@ def sample_range_finder(
         for ray in range(CONE_RAYS):
             turn = ray * 2.0 * math.pi / CONE_RAYS
             distance = min(distance, distance_along(environment, sensor, state, half, turn))
-    measured = reading(sensor, memory, 0, distance)
+    measured = read_axis(sensor, memory, 0, distance)
     out[0] = measured
     if not sensor.parameter[0] <= measured <= sensor.parameter[1]:
         out[0] = math.nan
@@ -142,7 +142,7 @@ def sample_optical_flow(
 ) -> None:
     """Integrated flow and rotation since the last sample; quality 0 where the ground is out of sight."""
     for axis in range(5):
-        out[axis] = reading(sensor, memory, axis, memory.memory[axis])
+        out[axis] = read_axis(sensor, memory, axis, memory.memory[axis])
         memory.memory[axis] = 0.0
     out[5] = memory.memory[5]
     memory.memory[5] = 0.0

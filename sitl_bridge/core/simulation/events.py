@@ -43,12 +43,12 @@ STALL = 1.0
 """s of simulated time for which a flight stack may stop to answer after a signal to its process."""
 
 
-def _required(schema: JsonObject) -> None:
+def _require_time(schema: JsonObject) -> None:
     """A file names time and kind of an event; a program that lets it happen at once need not."""
     schema["required"] = ["at", "kind", *(n for n in schema.get("required", ()) if n not in ("at", "kind"))]
 
 
-def _timed(event: ScheduledEvent) -> ScheduledEvent:
+def _set_time(event: ScheduledEvent) -> ScheduledEvent:
     if "at" not in event.model_fields_set:
         raise PydanticCustomError("missing", "Field required: at, s of simulated time since the start")
     return event
@@ -57,7 +57,7 @@ def _timed(event: ScheduledEvent) -> ScheduledEvent:
 class ScheduledEvent(BaseModel):
     """An event at a time."""
 
-    model_config = STRICT | ConfigDict(json_schema_extra=_required)
+    model_config = STRICT | ConfigDict(json_schema_extra=_require_time)
     needs: ClassVar[Need] = "dynamics"
     is_fault: ClassVar[bool] = True
     """Whether something breaks: not for what a sound vehicle copes with."""
@@ -487,7 +487,7 @@ AnyEvent = (
     | GustEvent
     | WindEvent
 )
-EventSpecification = Annotated[AnyEvent, Field(discriminator="kind"), AfterValidator(_timed)]
+EventSpecification = Annotated[AnyEvent, Field(discriminator="kind"), AfterValidator(_set_time)]
 """An event of a file."""
 EVENTS: dict[str, type[ScheduledEvent]] = {kind: made for made in get_args(AnyEvent) for kind in kinds(made)}
 """The class of each kind that a scenario may have."""
@@ -579,11 +579,11 @@ def _text(event: ScheduledEvent, names: Sequence[str]) -> str:
     if isinstance(event, StackEvent) and event.kind == "stack_killed":
         values.clear()
     kind = str(getattr(event, "kind", "")).replace("_", " ")
-    told = ", ".join(f"{name} {value}" for name, value in values.items())
+    listed = ", ".join(f"{name} {value}" for name, value in values.items())
     if not isinstance(event, VehicleEvent):
-        return f"{kind} ({told})"
+        return f"{kind} ({listed})"
     vehicles = ", ".join(names[i] for i in affected_vehicles(event, names))
-    return f"{kind}{f' ({told})' if told else ''}: vehicle {vehicles}"
+    return f"{kind}{f' ({listed})' if listed else ''}: vehicle {vehicles}"
 
 
 def apply_event(event: ScheduledEvent, begins: bool, simulation: Simulation, vehicles: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.base.kernels.record import Record
-from sitl_bridge.core.dynamics.contact import rotated
+from sitl_bridge.core.dynamics.contact import rotate_to_ned
 from sitl_bridge.core.dynamics.proximity import Hull, ProximityArrays, interact, note_contacts, uneven_wake
 from sitl_bridge.core.dynamics.records import STATE, SURFACES, VEHICLE, State, Vehicle
 from sitl_bridge.core.dynamics.step import has_diverged, step_vehicle
@@ -128,7 +128,7 @@ def _set_uneven_air(vehicle: Vehicle, state: State, hull: Hull, memory: WindStat
     state.uneven_air = 1
     for k in range(vehicle.rotor_count):
         x, y, z = vehicle.rotor_position[k]
-        n, e, d = rotated(qw, qx, qy, qz, x, y, z)
+        n, e, d = rotate_to_ned(qw, qx, qy, qz, x, y, z)
         for i in range(3):
             wake = uneven_wake(hull, k, i) if state.uneven_wake != 0 else 0.0
             state.rotor_air[k, i] = wake + (g[i, 0] * n + g[i, 1] * e + g[i, 2] * d if known else 0.0)

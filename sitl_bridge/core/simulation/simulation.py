@@ -311,7 +311,7 @@ class Simulation(Uncopied):
         airframe, shift = self._setups[i].airframe, np.zeros(3)
         if airframe is not None and airframe.tolerances is not None:
             words = stream(self.seed, self.names[i], "tolerances")
-            vehicle, shift = airframe.tolerances.built(vehicle, np.random.default_rng(words))
+            vehicle, shift = airframe.tolerances.build(vehicle, np.random.default_rng(words))
         self.vehicles[i] = vehicle
         order = self.hulls[i]["order"]
         self.hulls[i] = hull(self.vehicles[i])

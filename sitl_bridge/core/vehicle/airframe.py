@@ -117,7 +117,7 @@ class Tolerances(BaseModel):
         (0.0, 0.0, 0.0), description="m, FRD, of its place; rotors, feet and sensors keep theirs"
     )
 
-    def built(self, vehicle: Records, random: np.random.Generator) -> tuple[Records, Floats]:
+    def build(self, vehicle: Records, random: np.random.Generator) -> tuple[Records, Floats]:
         """A vehicle as it was built, unknown to its flight stack, whose parameters follow from the figures.
 
         The inertia stays that of the figures: a shift of 1 cm would change that of a vehicle of 2 kg by 2e-4

@@ -140,7 +140,7 @@ def inheritance(name: str | Path) -> Inheritance | None:
     base = _with_base(_document(source), source, (path.resolve(), source.resolve())).data
     taken, computed = _without_following(base, given)
     ignored = (*_OWN, "sources")
-    kept = tuple(_kept({k: v for k, v in taken.items() if k not in ignored}, given))
+    kept = tuple(_paths_kept({k: v for k, v in taken.items() if k not in ignored}, given))
     return Inheritance(str(document.data["base"]), base["mass"], tuple(figure_paths(given)), kept, computed)
 
 
@@ -168,7 +168,7 @@ def _without_following(base: JsonObject, own: JsonObject) -> tuple[JsonObject, t
     return base | {"px4": {k: v for k, v in px4.items() if v}, "sources": sources}, tuple(dropped)
 
 
-def _kept(base: JsonObject, own: JsonObject, prefix: str = "") -> list[str]:
+def _paths_kept(base: JsonObject, own: JsonObject, prefix: str = "") -> list[str]:
     """Paths of a base that a file leaves as they are; sensors by their kind."""
     found: list[str] = []
     for key, value in base.items():
@@ -176,7 +176,7 @@ def _kept(base: JsonObject, own: JsonObject, prefix: str = "") -> list[str]:
             found += [prefix + key] if value not in (None, {}) else []
         elif isinstance(value, dict) and isinstance(own[key], dict):
             if own[key].get("kind", value.get("kind")) == value.get("kind"):
-                found += _kept(value, own[key], f"{prefix}{key}.")
+                found += _paths_kept(value, own[key], f"{prefix}{key}.")
         elif key == "sensors":
             changed = {sensor.get("kind") for sensor in own[key] if isinstance(sensor, dict)}
             kinds = dict.fromkeys(sensor["kind"] for sensor in value)

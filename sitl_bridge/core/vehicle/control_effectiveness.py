@@ -16,7 +16,7 @@ from sitl_bridge.base.arrays import Floats, Singles
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.motor import dc_current
-from sitl_bridge.core.dynamics.performance import Hover, remembered, static_thrusts, torque_slope
+from sitl_bridge.core.dynamics.performance import Hover, remember, static_thrusts, torque_slope
 from sitl_bridge.core.dynamics.records import MOTOR_DC
 from sitl_bridge.core.dynamics.rotor_laws import thrust_and_torque
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -189,7 +189,7 @@ def thrust_curve_factor(airframe: Airframe) -> float:
     return _curve_factor(airframe.record, airframe.rotor_model.reference_density)
 
 
-@remembered
+@remember
 def _curve_factor(record: Packed, density: float) -> float:
     command = np.linspace(0.2, 1.0, 81)
     full = float(np.sum(static_thrusts(record, 1.0, density)))

@@ -71,7 +71,7 @@ def source_of(sources: Mapping[str, str], name: str) -> str:
     return sources.get(max((key for key in sources if covers(key, name)), key=len, default=""), "")
 
 
-def unsourced(data: object) -> list[str]:
+def find_unsourced(data: object) -> list[str]:
     """Paths of figures without a source, each once."""
     sources = _sources(data)
     return [name for name in figure_paths(data) if not any(covers(key, name) for key in sources)]

@@ -89,7 +89,7 @@ class PropellerSize:
             parts.append(f"{name} {mean:.4f} +- {float(np.std(values, ddof=1)) / mean:.0%}")
         return f"{', '.join(parts)} over {len(self.tests)} propellers"
 
-    def figures(self) -> dict[str, float]:
+    def rotor_fields(self) -> dict[str, float]:
         """The fields of a rotor model that the size gives."""
         return {
             "radius": round(self.radius, 6),
@@ -148,7 +148,7 @@ def with_propeller(data: JsonObject) -> JsonObject:
     given = data.get("sources")
     sources = dict(given) if isinstance(given, dict) else {}
     figures = dict.fromkeys(OTHER_LAWS, 0.0) if "base" in data else {}
-    figures = {name: value for name, value in (figures | found.figures()).items() if name not in model}
+    figures = {name: value for name, value in (figures | found.rotor_fields()).items() if name not in model}
     for name in figures:
         sources.setdefault(f"rotor_model.{name}", found.source())
     removed = {"table": None, "inflow_loss_speed": None} if "base" in data else {}

@@ -39,13 +39,18 @@ class Projection:
         self._east = prime_vertical + altitude
         self._north = prime_vertical * (1.0 - ECCENTRICITY_SQUARED) / squared + altitude
 
+    @classmethod
+    def from_degrees(cls, latitude: float, longitude: float, altitude: float = 0.0) -> Projection:
+        """The projection about an origin in deg, deg and m."""
+        return cls(math.radians(latitude), math.radians(longitude), altitude)
+
     def local(self, latitude: float, longitude: float) -> tuple[float, float]:
         """North and east in m of a point in degrees."""
         dy = math.radians(latitude) - self.origin[0]
         dx = wrap_angle(math.radians(longitude) - self.origin[1])
         return self._forward(dy, dx)
 
-    def down(self, altitude: float) -> float:
+    def down_of_altitude(self, altitude: float) -> float:
         """Down in m of an altitude in m above mean sea level."""
         return self.origin[2] - altitude
 
@@ -68,7 +73,7 @@ class Projection:
 
     def position(self, place: Sequence[float]) -> tuple[float, float, float]:
         """Local position in m north, east, down of a latitude deg, longitude deg and altitude m."""
-        return *self.local(place[0], place[1]), self.down(place[2])
+        return *self.local(place[0], place[1]), self.down_of_altitude(place[2])
 
     def _forward(self, dy: float, dx: float) -> tuple[float, float]:
         along = self._east * self._cos * dx
@@ -83,6 +88,5 @@ def projection_at(latitude: float, longitude: float, altitude: float) -> Project
 
 
 def distance(here: Sequence[float], there: Sequence[float]) -> float:
-    """Distance in m between two points, latitude and longitude in degrees."""
-    around = Projection(math.radians(here[0]), math.radians(here[1]), 0.0)
-    return math.hypot(*around.local(there[0], there[1]))
+    """Distance in m on the ellipsoid between two points, latitude and longitude in degrees."""
+    return math.hypot(*Projection.from_degrees(here[0], here[1]).local(there[0], there[1]))

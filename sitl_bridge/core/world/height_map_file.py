@@ -64,10 +64,10 @@ def load_heights(
         if height is None:
             raise UserError(f"{path}: needs `height`, the height in m of a white pixel above a black one")
         heights = _picture(path, raw) * height
-    return HeightGrid(_checked(path, heights), spacing), (0.0, 0.0, 0.0)
+    return HeightGrid(_validate(path, heights), spacing), (0.0, 0.0, 0.0)
 
 
-def _checked(path: Path, heights: AnyArray) -> Singles:
+def _validate(path: Path, heights: AnyArray) -> Singles:
     if heights.ndim != 2 or min(heights.shape) < 2:
         shape = " x ".join(str(n) for n in heights.shape) or "no"
         raise UserError(
@@ -123,7 +123,7 @@ def load_picture(path: Path) -> Floats:
     """
     if path.suffix.lower() != ".png":
         raise UserError(f"{path}: is not a supported height map; convert it to a grey PNG")
-    return np.asarray(_checked(path, _picture(path, read_bytes(path, MAX_BYTES))), np.float64)
+    return np.asarray(_validate(path, _picture(path, read_bytes(path, MAX_BYTES))), np.float64)
 
 
 def _array(path: Path, raw: bytes) -> Floats:
@@ -173,10 +173,10 @@ def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[
     voids = int(np.ma.getmaskarray(band).sum())
     if voids:
         raise UserError(f"{path}: has {voids:,} heights without data; fill them with gdal_fillnodata.py")
-    return _resampled(path, np.asarray(band, np.float64), crs, transform, origin)
+    return _resample(path, np.asarray(band, np.float64), crs, transform, origin)
 
 
-def _resampled(
+def _resample(
     path: Path, band: Floats, crs: CRS, transform: Affine, origin: Origin
 ) -> tuple[HeightGrid, tuple[float, float, float]]:
     """The raster's elevations (bilinear) on the largest grid along north and east within its edges."""
@@ -185,7 +185,7 @@ def _resampled(
 
     rows, columns = band.shape
     if min(rows, columns) < 2:
-        _checked(path, band)
+        _validate(path, band)
     # Centres of the four corner pixels, in order around the raster.
     corner_columns = np.array([0.0, columns - 1.0, columns - 1.0, 0.0]) + 0.5
     corner_rows = np.array([0.0, 0.0, rows - 1.0, rows - 1.0]) + 0.5
@@ -222,4 +222,4 @@ def _resampled(
     pixel_row = inverse.d * xs + inverse.e * ys + inverse.f - 0.5
     elevation = map_coordinates(band, [pixel_row, pixel_column], order=1, mode="nearest")
     heights = (np.asarray(elevation) - origin[2]).reshape(grid_n.shape)
-    return HeightGrid(_checked(path, heights), spacing), (float(low_n), float(low_e), 0.0)
+    return HeightGrid(_validate(path, heights), spacing), (float(low_n), float(low_e), 0.0)

@@ -1,4 +1,4 @@
-"""How far a point is from the surfaces of a scene: signed distances and outward normals.
+"""Distances of a point from the surfaces of a scene: signed distances and outward normals.
 
 Distances are negative inside a solid.  Solids have closed forms (solids.py); meshes are searched by their
 tree, terrain and voxels cell by cell around the point.  Rays are in ray_casting.py.

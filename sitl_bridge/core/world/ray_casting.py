@@ -37,7 +37,7 @@ SCRATCH = 2 * DEEPEST
 
 
 class Rays(Record):
-    """What a cast works with, undefined between casts."""
+    """Working memory of a cast, undefined between casts."""
 
     origin: Annotated[Floats, 3]
     direction: Annotated[Floats, 3]

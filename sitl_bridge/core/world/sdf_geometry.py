@@ -151,14 +151,18 @@ class Frames:
     def _merged_with(self, name: str) -> XmlNode | None:
         """The merged model that has a frame of this name; its names are those of its owner, too."""
         return next(
-            (m for m in self.members if merges(m) and name in Frames(m, self._expand)._known({m.source})),
+            (
+                m
+                for m in self.members
+                if merges(m) and name in Frames(m, self._expand)._frame_names({m.source})
+            ),
             None,
         )
 
-    def _known(self, files: set[Path]) -> set[str]:
+    def _frame_names(self, files: set[Path]) -> set[str]:
         """Names of its frames, those of merged models among them, but of no file again."""
         merged = [m for m in self.members if merges(m) and m.source not in files]
-        inner = (Frames(m, self._expand)._known(files | {m.source}) for m in merged)
+        inner = (Frames(m, self._expand)._frame_names(files | {m.source}) for m in merged)
         return set(self._named).union(*inner)
 
 
@@ -336,7 +340,7 @@ def _polyline(part: Part, node: XmlNode) -> SceneObject:
     height = _length(node, "height")
     points = np.array([numbers(point, 2) for point in node.all("point")]).reshape(-1, 2)
     try:
-        solid = extruded(points, height)
+        solid = extrude(points, height)
     except UserError as error:
         raise node.fault(f"<polyline> {error}") from error
     return _solid(part, node, _to_ned(solid))
@@ -352,21 +356,21 @@ def _to_ned(mesh: TriangleMesh) -> TriangleMesh:
 
 
 @lru_cache(maxsize=256)
-def _revolved(make: Callable[..., TriangleMesh], *figures: float) -> TriangleMesh:
+def _solid_of_revolution(make: Callable[..., TriangleMesh], *figures: float) -> TriangleMesh:
     """A solid of revolution; equal ones share their triangles."""
     return _to_ned(make(*figures))
 
 
 def _capsule(part: Part, node: XmlNode) -> SceneObject:
-    return _solid(part, node, _revolved(capsule, _length(node, "radius"), _length(node, "length")))
+    return _solid(part, node, _solid_of_revolution(capsule, _length(node, "radius"), _length(node, "length")))
 
 
 def _cone(part: Part, node: XmlNode) -> SceneObject:
-    return _solid(part, node, _revolved(cone, _length(node, "radius"), _length(node, "length")))
+    return _solid(part, node, _solid_of_revolution(cone, _length(node, "radius"), _length(node, "length")))
 
 
 def _ellipsoid(part: Part, node: XmlNode) -> SceneObject:
-    return _solid(part, node, _revolved(ellipsoid, *_lengths(node, "radii", 3)))
+    return _solid(part, node, _solid_of_revolution(ellipsoid, *_lengths(node, "radii", 3)))
 
 
 def _heightmap(part: Part, node: XmlNode) -> SceneObject:
@@ -423,7 +427,7 @@ MAX_POINTS = 1000
 """Most points of an outline; the time of triangulation grows with their square."""
 
 
-def extruded(points: Floats, height: float) -> TriangleMesh:
+def extrude(points: Floats, height: float) -> TriangleMesh:
     """The solid between an outline and its copy at ``height`` along z.
 
     Args:
@@ -439,7 +443,7 @@ def extruded(points: Floats, height: float) -> TriangleMesh:
         raise UserError(f"has {len(points)} corners; an outline has from 3 to {MAX_POINTS}")
     if _area(points) < 0.0:
         points = points[::-1]
-    flat = triangulated(points)
+    flat = triangulate(points)
     count = len(points)
     vertices = np.zeros((2 * count, 3))
     vertices[:count, :2] = vertices[count:, :2] = points
@@ -460,7 +464,7 @@ def _area(points: Floats) -> float:
     return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
 
 
-def triangulated(points: Floats) -> Ints:
+def triangulate(points: Floats) -> Ints:
     """Triangles (k - 2, 3) of a counter-clockwise outline, by cutting off ears.
 
     Raises:
@@ -504,7 +508,7 @@ SEGMENTS = 64
 """Around the axis.  With the corners on the surface, the faces lie within 0.12 % of the radius of it."""
 
 
-def revolved(profile: Floats, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> TriangleMesh:
+def revolve(profile: Floats, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> TriangleMesh:
     """The solid that a profile makes about the z axis.
 
     Args:
@@ -538,18 +542,18 @@ def _arc(first: float, last: float) -> Floats:
 def cone(radius: float, length: float) -> TriangleMesh:
     """A cone about the origin, its tip at the top."""
     half = 0.5 * length
-    return revolved(np.array([[0.0, -half], [radius, -half], [0.0, half]]))
+    return revolve(np.array([[0.0, -half], [radius, -half], [0.0, half]]))
 
 
 def capsule(radius: float, length: float) -> TriangleMesh:
     """A cylinder of a length about the origin, closed by half spheres."""
     shift = np.array([0.0, 0.5 * length])
     quarter = 0.5 * np.pi
-    return revolved(
+    return revolve(
         np.concatenate([radius * _arc(-quarter, 0.0) - shift, radius * _arc(0.0, quarter) + shift])
     )
 
 
 def ellipsoid(x: float, y: float, z: float) -> TriangleMesh:
     """An ellipsoid about the origin of given half axes."""
-    return revolved(_arc(-0.5 * np.pi, 0.5 * np.pi), (x, y, z))
+    return revolve(_arc(-0.5 * np.pi, 0.5 * np.pi), (x, y, z))

@@ -142,7 +142,7 @@ class SdfReader:
             ConfigurationError: with every fault of the file and of the models that it includes.
         """
         world, self._loader = self._world, loader
-        wind, notes = _wind(world), _ignored(world, self.origin or Origin())
+        wind, notes = _wind(world), _notes_on_ignored(world, self.origin or Origin())
         notes += [self._origin_note] if self._origin_note else []
         self._note_unread(world)
         state = world.find("state")
@@ -199,7 +199,7 @@ class SdfReader:
         except UserError as error:
             self._fault(error)
             return
-        frames = Frames(owner, self._included, moved)
+        frames = Frames(owner, self._load_include, moved)
         for member in frames.members:
             if member.tag not in ("link", "model"):
                 continue
@@ -264,7 +264,7 @@ class SdfReader:
             self._fault(node.fault(f"a world can have {MAX_OBJECTS:,} objects; leave some models out"))
         return True
 
-    def _included(self, include: XmlNode) -> XmlNode | None:
+    def _load_include(self, include: XmlNode) -> XmlNode | None:
         """The model of an <include>, with the name and pose of the include; None after a fault."""
         self._includes += 1
         if self._includes > MAX_INCLUDES:
@@ -390,7 +390,7 @@ def _wind(world: XmlNode) -> WindSpecification | None:
     return WindSpecification(steady=steady)
 
 
-def _ignored(world: XmlNode, origin: Origin) -> list[str]:
+def _notes_on_ignored(world: XmlNode, origin: Origin) -> list[str]:
     """Notes on settings of a world that differ from those of its place on the Earth."""
     notes = []
     node = world.find("gravity")
@@ -412,11 +412,11 @@ def _color(node: XmlNode, shape: str, visuals: list[XmlNode]) -> Color:
         for tag in ("diffuse", "ambient"):
             given = visual.find("material", tag)
             if given is not None and given.text:
-                return _clipped(given)
+                return _clip_plane(given)
     return _GREY
 
 
-def _clipped(node: XmlNode) -> Color:
+def _clip_plane(node: XmlNode) -> Color:
     words = node.text.split()
     red, green, blue = numbers(node, len(words))[:3] if len(words) in (3, 4) else numbers(node, 4)[:3]
     return (min(max(red, 0.0), 1.0), min(max(green, 0.0), 1.0), min(max(blue, 0.0), 1.0))
@@ -476,7 +476,7 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
     if not separator:
         scheme, rest = "", uri
     if scheme in ("http", "https"):
-        return _cached(uri)
+        return _find_in_cache(uri)
     rest = unquote(rest)
     if scheme in ("model", "package"):
         rest = rest.lstrip("/")
@@ -495,7 +495,7 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
     raise NotFoundError(f"{shortened(uri)}: was not found", uri)
 
 
-def _cached(uri: str) -> Path:
+def _find_in_cache(uri: str) -> Path:
     """Directory of a model that Fuel's client has downloaded: HOST/OWNER/models/NAME/VERSION."""
     parts = urlsplit(uri)
     home = os.environ.get("GZ_FUEL_CACHE_PATH")

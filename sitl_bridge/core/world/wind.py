@@ -126,7 +126,7 @@ class WindSpecification(BaseModel):
             known = self.turbulence
             record["dryden_speed_20ft"] = TURBULENCE_SPEED[known] if isinstance(known, str) else known
         record["gust_count"] = len(self.gusts)
-        carried = self._carrying(record)
+        carried = self._mean_direction(record)
         for i, gust in enumerate(self.gusts):
             record["gust_start"][i] = now + round(gust.start * 1e6)
             record["gust_velocity"][i] = *towards(gust.speed, gust.direction), -gust.upward
@@ -136,7 +136,7 @@ class WindSpecification(BaseModel):
             record["gust_hold"][i] = math.inf if gust.hold is None else gust.hold
         return wind
 
-    def _carrying(self, record: Records) -> tuple[float, float] | None:
+    def _mean_direction(self, record: Records) -> tuple[float, float] | None:
         """Unit vector N, E of the mean wind at 20 ft, of ``steady`` and ``log_profile``; None in calm."""
         north, east = record["steady"][:2] + record["log_speed_20ft"] * record["log_direction"]
         speed = math.hypot(north, east)
@@ -247,8 +247,8 @@ def parse_wind(text: str) -> WindSpecification:
     try:
         return WindSpecification.model_validate(fields)
     except ValidationError as error:
-        told = "; ".join(f"{item['loc'][-1]}: {item['msg']}" for item in error.errors())
-        raise UserError(f"--wind {text!r}: {told}") from error
+        faults = "; ".join(f"{item['loc'][-1]}: {item['msg']}" for item in error.errors())
+        raise UserError(f"--wind {text!r}: {faults}") from error
 
 
 def _read_speed(part: str) -> tuple[float, float]:

@@ -194,7 +194,7 @@ class World:
             function.raise_failure()
 
     def _set_slopes(self, record: Records) -> None:
-        """How gravity and magnetic field change around the origin, by differences over twice SLOPE_REACH."""
+        """Gradients of gravity and magnetic field at the origin, by differences over twice SLOPE_REACH."""
         year = self.specification.year
         for axis in range(3):
             ends = []

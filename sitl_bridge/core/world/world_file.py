@@ -37,7 +37,7 @@ def load_world(path: Path) -> WorldSpecification:
     path = find_world(str(path))
     if path.suffix.lower() in SUFFIXES:
         bare = WorldSpecification(scene=SceneSpecification(sdf=Path(path.name)))
-        world, faults = _completed(bare, path.parent)
+        world, faults = _load_files(bare, path.parent)
         if faults:
             lines = [message.removeprefix(f"{path}: ") for _, message in faults]
             raise ConfigurationError(str(path), lines)
@@ -56,7 +56,7 @@ def with_files_beside(world: WorldSpecification, document: Document, *head: str)
     Raises:
         ConfigurationError: with every fault of a file that the scene names.
     """
-    made, faults = _completed(world, Path(document.source).parent)
+    made, faults = _load_files(world, Path(document.source).parent)
     if faults:
         lines = [document.fault((*head, "scene", *path), message) for path, message in faults]
         raise ConfigurationError(document.source, lines)
@@ -69,13 +69,13 @@ def world_beside(world: WorldSpecification, directory: Path) -> WorldSpecificati
     Raises:
         ConfigurationError: with every fault of a file that the scene names.
     """
-    made, faults = _completed(world, directory)
+    made, faults = _load_files(world, directory)
     if faults:
         raise ConfigurationError("the world's scene", [message for _, message in faults])
     return made
 
 
-def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecification, list[PlacedFault]]:
+def _load_files(world: WorldSpecification, directory: Path) -> tuple[WorldSpecification, list[PlacedFault]]:
     """A world with the content of its files, and the faults of the files with their paths."""
     scene = world.scene
     sdf = None if scene.sdf is None else directory / scene.sdf

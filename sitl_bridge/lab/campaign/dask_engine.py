@@ -67,7 +67,7 @@ class DaskEngine:
         self._flying[key] = future, job
         future.add_done_callback(lambda done: self._ended.put((done, key)))
 
-    def finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
+    def take_finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
         """Jobs that have ended, each with its row, or how its worker was lost."""
         ended: JsonObject = {}
         try:

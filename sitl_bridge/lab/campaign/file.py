@@ -111,7 +111,7 @@ def distribution(text: object) -> Distribution:
         UserError: for anything else, with the forms there are.
     """
     if isinstance(text, list | tuple):
-        return _checked(Distribution("choice", tuple(text)))
+        return _validate_distribution(Distribution("choice", tuple(text)))
     call = _CALL.match(text) if isinstance(text, str) else None
     if call is None:
         raise UserError(f"{shortened(repr(text))} is no distribution; write {', '.join(FORMS.values())}")
@@ -122,7 +122,7 @@ def distribution(text: object) -> Distribution:
             f" there are {', '.join(FORMS)}"
         )
     words = [word.strip() for word in inside.split(",")] if inside.strip() else []
-    return _checked(Distribution(kind, tuple(_value(word, kind) for word in words)))
+    return _validate_distribution(Distribution(kind, tuple(_value(word, kind) for word in words)))
 
 
 def _value(word: str, kind: str) -> Value:
@@ -133,7 +133,7 @@ def _value(word: str, kind: str) -> Value:
     raise UserError(f"{shortened(word)!r} is not a number; write {FORMS[kind]}")
 
 
-def _checked(found: Distribution) -> Distribution:
+def _validate_distribution(found: Distribution) -> Distribution:
     """Refuse arguments that make no distribution."""
     kind, arguments = found.kind, found.arguments
     form = f"write {FORMS[kind]}"

@@ -92,7 +92,7 @@ class CampaignRun:
         else:
             write_json(self.ledger.directory / FOUND, self._fly_search(search, first))
         for stage in others:
-            chosen = list(self._chosen(stage))
+            chosen = list(self._choose_runs(stage))
             self._begin(stage, len(chosen))
             self._fly(chosen)
         return self.progress
@@ -146,7 +146,7 @@ class CampaignRun:
             yield self._job(self._number, draw.point, values, seed, stage, draw.weight)
             self._number += 1
 
-    def _chosen(self, stage: Stage) -> Iterator[Job]:
+    def _choose_runs(self, stage: Stage) -> Iterator[Job]:
         """Runs of the first stage that are flown again: failures, near misses, and others at random."""
         made = self.space.specification
         wanted, random = made.confirm, np.random.default_rng(made.seed)
@@ -194,7 +194,7 @@ class CampaignRun:
                 elif job.id not in flying:
                     flying.add(job.id)
                     self.engine.submit(job)
-            for job, answer in self.engine.finished(LOOK) if flying else ():
+            for job, answer in self.engine.take_finished(LOOK) if flying else ():
                 again = self._take(job, answer)
                 if again is not None:
                     self.engine.submit(again)

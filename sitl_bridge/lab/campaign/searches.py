@@ -89,7 +89,7 @@ def rare_events(space: CampaignSpace, search: RareEvents) -> Searching:
         flown, rounds = flown + search.batch, rounds + 1
         distance = np.array([_distance(row, search.measure, limit) for row in rows])
         level = max(0.0, float(np.quantile(distance, search.elite)))
-        mean, deviation = _learned(z, np.where(distance <= level, weights, 0.0), mean, deviation)
+        mean, deviation = _fit_density(z, np.where(distance <= level, weights, 0.0), mean, deviation)
         if level == 0.0:
             break
     z, weights = _sample(random, runs - flown, mean, deviation)
@@ -138,7 +138,7 @@ def _sample(
     return z, plain / (PLAIN_SHARE * plain + (1.0 - PLAIN_SHARE) * shifted)
 
 
-def _learned(z: Floats, weights: Floats, mean: Floats, deviation: Floats) -> tuple[Floats, Floats]:
+def _fit_density(z: Floats, weights: Floats, mean: Floats, deviation: Floats) -> tuple[Floats, Floats]:
     total = float(weights.sum())
     if not total > 0.0:
         return mean, deviation

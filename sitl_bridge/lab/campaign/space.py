@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from sitl_bridge.api.judging import KINDS, OWN, checked_limits, near_measure, whole_name
+from sitl_bridge.api.judging import KINDS, OWN, near_measure, validate_limits, whole_name
 from sitl_bridge.api.models import Airframe, VehicleSpecification, load_airframe
 from sitl_bridge.api.scenarios import (
     FlightOptions,
@@ -88,7 +88,7 @@ class CampaignSpace:
             message = "is a formation or avoidance; a campaign flies scenarios with a mission"
             raise document.error(("base",), message)
         lines = {name: document.line(("limits", name)) for name in made.limits}
-        limits = limits_of(base) | checked_limits(made.limits, str(file), lines, file.parent)
+        limits = limits_of(base) | validate_limits(made.limits, str(file), lines, file.parent)
         made = _with_whole_names(made, file.parent)
         space = cls(file, document, made, varied, base, limits, _digest(base, scenario))
         if space.size > MOST_RUNS:
@@ -214,7 +214,7 @@ class CampaignSpace:
                 try:
                     varied_scenario(self.base, self.scenario, {one.path: end}, 0, self.airframe_of)
                 except FieldError as error:
-                    yield self.document.fault(("vary", one.name), f"{_dotted(error.path)}: {error}")
+                    yield self.document.fault(("vary", one.name), f"{_join_path(error.path)}: {error}")
                     break
                 except UserError as error:
                     words = "; ".join(words_of(error))
@@ -269,7 +269,7 @@ def _show(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _dotted(path: Sequence[str | int]) -> str:
+def _join_path(path: Sequence[str | int]) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -335,7 +335,7 @@ def _change(thing: object, path: FieldPath, value: Value, above: FieldPath) -> A
     head, *rest = path
     here = (*above, head)
     if isinstance(thing, BaseModel):
-        return _changed_model(thing, head, tuple(rest), value, above)
+        return _change_model(thing, head, tuple(rest), value, above)
     if isinstance(thing, tuple | list) and isinstance(head, int):
         if head >= len(thing):
             raise FieldError(here, f"there are only {len(thing)}; the first is [0]")
@@ -351,7 +351,7 @@ def _change(thing: object, path: FieldPath, value: Value, above: FieldPath) -> A
     raise FieldError(here, f"{type(thing).__name__} has no such part")
 
 
-def _changed_model(
+def _change_model(
     model: BaseModel, head: str | int, rest: FieldPath, value: Value, above: FieldPath
 ) -> BaseModel:
     fields = type(model).model_fields
@@ -413,7 +413,7 @@ def varied_scenario(
     if ("world",) in values:
         world = scenario_world(made.world, file, base.document)
     for path, value in below_world:
-        world = _placed(path[:1], path[1:], world, value)
+        world = _place(path[:1], path[1:], world, value)
 
     def load(group: int, source: str) -> Airframe:
         airframe = airframe_of(source)
@@ -421,14 +421,14 @@ def varied_scenario(
             empty = airframe.unloaded()
             sources = {str(path[2]): SOURCE} | empty.sources
             sourced = empty.model_copy(update={"sources": sources})
-            airframe = _placed(path[:2], path[2:], sourced, value).loaded()
+            airframe = _place(path[:2], path[2:], sourced, value).loaded()
         return airframe
 
     used = made.seed if ("seed",) in values else seed
     return assemble(made, base.document, file, seed=used, world=world, airframes=load)
 
 
-def _placed(above: FieldPath, path: FieldPath, model: Model, value: Value) -> Model:
+def _place(above: FieldPath, path: FieldPath, model: Model, value: Value) -> Model:
     try:
         return with_value(model, path, value)
     except FieldError as error:

@@ -21,7 +21,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Protocol
 
 from sitl_bridge.base.system.launch import signal_at_end_of
-from sitl_bridge.base.system.signals import uninterrupted
+from sitl_bridge.base.system.signals import delay_signals
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
 
 
@@ -37,7 +37,7 @@ class Engine(Protocol):
         """Take a job; several more than workers may wait."""
         ...
 
-    def finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
+    def take_finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
         """Jobs that have ended since the last call, each with its row, or how its worker was lost.
 
         Args:
@@ -158,7 +158,7 @@ class WorkerPool:
             if free is None and (compiling or len(self._workers) >= self._count):
                 return
             if free is None:
-                with uninterrupted():
+                with delay_signals():
                     free = _Worker(self._fly)
                     self._workers.append(free)
             if free.take(self._waiting[0]):
@@ -167,7 +167,7 @@ class WorkerPool:
                 free.kill()
                 self._workers.remove(free)
 
-    def finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
+    def take_finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
         """Jobs that have ended, each with its row, or how its worker was lost."""
         busy = [worker for worker in self._workers if worker.job is not None]
         ready = set(wait([worker.pipe for worker in busy], timeout)) if busy else set()
@@ -198,7 +198,7 @@ class WorkerPool:
 
     def close(self) -> None:
         """End all workers, those in flight too; safe to call twice."""
-        with uninterrupted():
+        with delay_signals():
             self._waiting.clear()
             for worker in self._workers:
                 # Missions and flight stacks of a worker end by its exit handlers, or with it.

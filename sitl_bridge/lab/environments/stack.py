@@ -30,9 +30,9 @@ from sitl_bridge.lab.environments.tasks import (
     HoldPosition,
     Task,
     VehicleMotion,
-    judged,
-    observed,
-    prepared,
+    judge,
+    observe,
+    prepare,
     require_ownership,
 )
 
@@ -125,16 +125,16 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         Raises:
             UserError: before the first reset.
         """
-        return self._flying().directory
+        return self._require_flying().directory
 
-    def _flying(self) -> Sitl:
+    def _require_flying(self) -> Sitl:
         if self._sitl is None:
             raise UserError("reset the environment first")
         return self._sitl
 
     @property
     def _vehicle(self) -> Vehicles:
-        return self._flying().vehicle
+        return self._require_flying().vehicle
 
     def _take_off(self) -> None:
         """Start the flight stack, and climb to the start of the episodes."""
@@ -144,7 +144,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
             self._sitl.reset()
         ground = self._vehicle.position
         home = np.array([[ground[0], ground[1], ground[2] - self.task.height]])
-        self._owner = prepared(self.task, home)
+        self._owner = prepare(self.task, home)
         self._vehicle.arm()
 
     def _return(self) -> None:
@@ -182,7 +182,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
                 raise
             self._take_off()  # it has landed for its battery, or been lost, on the way
             self._return()
-        stacks = self._flying().stacks
+        stacks = self._require_flying().stacks
         self._began, self._failed = stacks.now, False
         self._contacts = int(stacks.simulation.proximity[0]["contact_count"])
         require_ownership(self.task, self._owner)
@@ -194,7 +194,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
     @property
     def motion(self) -> VehicleMotion:
         """The true state of the vehicle."""
-        stacks = self._flying().stacks
+        stacks = self._require_flying().stacks
         state, truth = stacks.simulation.states[0], self._truth[0]
         truth[0:3], truth[3:6] = state["position"], state["velocity"]
         truth[6:10] = state["attitude"] * (-1.0 if state["attitude"][0] < 0.0 else 1.0)
@@ -220,12 +220,12 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         given = np.asarray(action, dtype=np.float64)
         if given.shape != (self.level.size,) or not np.isfinite(given).all():
             raise UserError(f"step: action: {self.level.size} finite numbers are needed")
-        self._flying()
+        self._require_flying()
         self._action[0] = np.clip(given, self.level.low, self.level.high)
         self._command(*self._action[0].tolist())
-        self._flying().step(self._steps)
+        self._require_flying().step(self._steps)
         motion = self.motion
-        reward, ends = judged(self.task, self._owner, motion, np.ones(1, np.bool_))
+        reward, ends = judge(self.task, self._owner, motion, np.ones(1, np.bool_))
         terminated = bool(ends[0]) or not self._vehicle.armed
         truncated = not terminated and bool(motion.time[0] > self.task.duration - 0.5e-6)
         self._failed = terminated and bool(motion.on_ground[0] or motion.collided[0])
@@ -241,7 +241,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
             vehicle.set_velocity(figures[:3], yaw=figures[3])
 
     def _observation(self, motion: VehicleMotion) -> Observation:
-        parts = [motion.truth, observed(self.task, motion, np.ones(1, np.bool_))]
+        parts = [motion.truth, observe(self.task, motion, np.ones(1, np.bool_))]
         seen: Observation = np.concatenate(parts, axis=1, dtype=np.float32)[0]
         return np.clip(seen, -LIMIT, LIMIT, out=seen)
 

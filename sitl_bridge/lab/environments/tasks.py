@@ -109,9 +109,9 @@ class Task:
 
     def terminated(self, motion: VehicleMotion) -> Mask:
         """(n,) whether an episode has ended."""
-        return self._failed(self.distance(motion), motion)
+        return self._has_failed(self.distance(motion), motion)
 
-    def _failed(self, distance: Floats, motion: VehicleMotion) -> Mask:
+    def _has_failed(self, distance: Floats, motion: VehicleMotion) -> Mask:
         """(n,) whether an episode has ended by a crash or too far away, ``distance`` (n,) m from the goal."""
         far: Mask = distance > self.reach
         return far | motion.collided | motion.on_ground
@@ -122,15 +122,15 @@ class Task:
         return distance
 
 
-def prepared(task: Task, homes: Floats) -> object:
-    """Prepare a task for an environment; returns the mark by which ``judged`` knows it as its own."""
+def prepare(task: Task, homes: Floats) -> object:
+    """Prepare a task for an environment; returns the mark by which ``judge`` knows it as its own."""
     task.prepare(homes)
     task._owner = object()
     return task._owner
 
 
 def require_ownership(task: Task, owner: object) -> None:
-    """Refuse to go on with a task that another environment prepared since ``prepared`` returned its mark.
+    """Refuse to go on with a task that another environment prepared since ``prepare`` returned its mark.
 
     Raises:
         UserError: then.
@@ -141,12 +141,12 @@ def require_ownership(task: Task, owner: object) -> None:
         )
 
 
-def judged(task: Task, owner: object, motion: VehicleMotion, counted: Mask) -> tuple[Floats, Mask]:
+def judge(task: Task, owner: object, motion: VehicleMotion, counted: Mask) -> tuple[Floats, Mask]:
     """Rewards (n,) and ends (n,) by a task, in arrays of their own.
 
     Args:
         task: of the environment.
-        owner: from ``prepared``.
+        owner: from ``prepare``.
         motion: at the end of a step.
         counted: (n,) vehicles whose rewards are used.
 
@@ -170,8 +170,8 @@ def judged(task: Task, owner: object, motion: VehicleMotion, counted: Mask) -> t
     return reward.astype(np.float64, copy=False), ends
 
 
-def observed(task: Task, motion: VehicleMotion, counted: Mask) -> Floats:
-    """Observation of a task by a policy (n, k), with the arguments of ``judged``.
+def observe(task: Task, motion: VehicleMotion, counted: Mask) -> Floats:
+    """Observation of a task by a policy (n, k), with the arguments of ``judge``.
 
     Raises:
         UserError: for another shape, and for what is not finite.
@@ -248,14 +248,14 @@ class ReachWaypoint(Task):
         reward: Floats = self._last - distance
         arrived = distance < self.radius
         reward[arrived] += 10.0
-        reward[self._failed(distance, motion) & ~arrived] -= 10.0
+        reward[self._has_failed(distance, motion) & ~arrived] -= 10.0
         self._last = distance
         return reward
 
     def terminated(self, motion: VehicleMotion) -> Mask:
         """(n,) also on arrival."""
         distance = self.distance(motion)
-        done: Mask = self._failed(distance, motion) | (distance < self.radius)
+        done: Mask = self._has_failed(distance, motion) | (distance < self.radius)
         return done
 
 

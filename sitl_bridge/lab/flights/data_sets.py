@@ -102,7 +102,7 @@ def _derivative(time: Floats, values: Floats) -> Floats:
     return Series(grid, _slope(Series(time, values).at(grid))).at(time)
 
 
-def _ascending(table: Table, time: str) -> Table:
+def _drop_unordered_rows(table: Table, time: str) -> Table:
     """A table without rows that are not finite or not later than those before."""
     seconds = table[time]
     later = seconds > np.maximum.accumulate(np.append(-np.inf, seconds[:-1]))
@@ -167,7 +167,7 @@ ABOVE_GROUND = 0.3
 
 def _nanobench(table: Table, _name: str) -> VehicleLog:
     """NanoBench (Ullah and Baca, arXiv 2603.09908): Crazyflie 2.1, Vicon, PWM, 100 Hz; angles in rad."""
-    table = _ascending(table, "t")
+    table = _drop_unordered_rows(table, "t")
     time = table["t"] - table["t"][0]
     pwm = columns(table, *(f"motor_motor_m{i + 1}" for i in CRAZYFLIE_MOTORS))
     if not (pwm.min() >= 0.0 and pwm.max() <= PWM_SCALE):
@@ -207,7 +207,7 @@ def _neural_fly(table: Table, name: str) -> VehicleLog:
     share the thrust by their PWM.  The axes are those of the thrust.  Motion is seen from the air, in which
     a steady wind is calm: the ground moves along.
     """
-    table = _ascending(table, "t")
+    table = _drop_unordered_rows(table, "t")
     time, wind = table["t"] - table["t"][0], FANS.get(name.rpartition("_")[2])
     if wind is None:
         raise UserError(f"its wind is none of {', '.join(FANS)}, the steady ones")
@@ -240,7 +240,7 @@ def _idsia(table: Table, _name: str) -> VehicleLog:
 
     The motors' speeds are measured, in rad/s, numbered as a Crazyflie's (its models.py, motor_to_phys).
     """
-    table = _ascending(table, "t")
+    table = _drop_unordered_rows(table, "t")
     speeds = columns(table, *(f"m{i + 1}_rads" for i in CRAZYFLIE_MOTORS))
     return _flight(
         "IDSIA, measured rotor speeds",
@@ -264,7 +264,7 @@ def _neurobem(table: Table, _name: str) -> VehicleLog:
 
     Velocity and specific force are in body axes; the motors' speeds, in rad/s, are Betaflight's measurements.
     """
-    table = _ascending(table, "t")
+    table = _drop_unordered_rows(table, "t")
     attitude = columns(table, *(f"quat {axis}" for axis in "wxyz"))
     attitude = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
     through = columns(table, *(f"vel {axis}" for axis in "xyz"))
@@ -287,7 +287,7 @@ def _tii(table: Table, _name: str) -> VehicleLog:
 
     Commands are those of Betaflight's motors; the matrix of rotation is given column by column.
     """
-    table = _ascending(table, "elapsed_time")
+    table = _drop_unordered_rows(table, "elapsed_time")
     time = table["elapsed_time"] - table["elapsed_time"][0]
     matrix = columns(table, *(f"drone_rot[{i}]" for i in range(9))).reshape(-1, 3, 3).transpose(0, 2, 1)
     position = columns(table, *(f"drone_{axis}" for axis in "xyz"))

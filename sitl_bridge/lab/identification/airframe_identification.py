@@ -15,7 +15,7 @@ import yaml
 from sitl_bridge.api.logs import TOO_SELDOM, VehicleLog
 from sitl_bridge.api.models import Airframe, find_airframe, load_airframe
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
+from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.json_data import JsonObject, round_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
@@ -30,7 +30,7 @@ from sitl_bridge.lab.identification.fitted_parameters import (
     WIND,
     Parameter,
 )
-from sitl_bridge.lab.identification.flight_windows import QUANTITIES, SECONDS, FlightWindows, held_out
+from sitl_bridge.lab.identification.flight_windows import QUANTITIES, SECONDS, FlightWindows, hold_out
 from sitl_bridge.lab.identification.synthesis import BOUNDS, Fit, Synthesis
 from sitl_bridge.lab.identification.window_fleet import CommonMotion, Member, WindowFleet
 
@@ -103,8 +103,8 @@ def identify_airframe(
         raise UserError(f"--fit {shortened(unknown[0])}: no such group; there are {', '.join(GROUPS)}")
     prior = with_fixed(airframe.unloaded(), fix)
     whole = FlightWindows.of_all(logs, window)
-    windows = whole.part(~held_out(whole.begins, BLOCK, EVERY, whole.first()[whole.flight]))
-    parameters = _chosen(prior, fit, fix, windows)
+    windows = whole.part(~hold_out(whole.begins, BLOCK, EVERY, whole.first()[whole.flight]))
+    parameters = _choose_parameters(prior, fit, fix, windows)
     knots = _knots(windows) if WIND in fit else np.zeros((0, 2))
     synthesis = Synthesis(prior, parameters, windows, knots, fix.get(DELAY.path, 0.0))
     found = synthesis.fit()
@@ -116,11 +116,13 @@ def _result(
 ) -> Identification:
     """Result of a fit, and how well it predicts what was held out."""
     windows = synthesis.windows
-    fitted = synthesis.fitted(found.unknowns)
+    fitted = synthesis.apply_estimates(found.unknowns)
     estimates = _estimates(synthesis, found)
     correlations = _correlations(found, len(estimates))
     wind = _wind(synthesis, found)
-    before, after = (_predicted(logs, synthesis, found, flown) for flown in (airframe.unloaded(), fitted))
+    before, after = (
+        _prediction_errors(logs, synthesis, found, flown) for flown in (airframe.unloaded(), fitted)
+    )
     return Identification(
         airframe=fitted,
         estimates=estimates,
@@ -164,7 +166,7 @@ def with_fixed(airframe: Airframe, fix: Mapping[str, float]) -> Airframe:
             raise UserError(f"--fix {path}: the airframe {airframe.name} has no such figure")
         if not (math.isfinite(value) and value > 0.0):
             raise UserError(f"--fix {path}={value:g}: needs a value above 0 {parameter.unit}")
-        airframe = parameter.applied(airframe, value)
+        airframe = parameter.apply(airframe, value)
     return airframe
 
 
@@ -179,7 +181,7 @@ def _knots(windows: FlightWindows) -> Floats:
     return np.concatenate(made)
 
 
-def _chosen(
+def _choose_parameters(
     airframe: Airframe, fit: Sequence[str], fix: Mapping[str, float], windows: FlightWindows
 ) -> list[Parameter]:
     chosen = [
@@ -237,14 +239,14 @@ def _wind(synthesis: Synthesis, found: Fit) -> tuple[WindEstimate, ...]:
     return tuple(made)
 
 
-def _predicted(
+def _prediction_errors(
     logs: Sequence[VehicleLog], synthesis: Synthesis, found: Fit, airframe: Airframe
 ) -> tuple[PredictionError, ...]:
     """Errors over HORIZON on what was kept out of the fit."""
     whole = FlightWindows.of_all(logs, HORIZON)
     first = synthesis.windows.first()[whole.flight]
-    inside = held_out(whole.begins, BLOCK, EVERY, first)
-    inside &= held_out(whole.begins + whole.length - 1e-6, BLOCK, EVERY, first)
+    inside = hold_out(whole.begins, BLOCK, EVERY, first)
+    inside &= hold_out(whole.begins + whole.length - 1e-6, BLOCK, EVERY, first)
     windows = whole.part(inside)
     unknowns, flight = found.unknowns, windows.flight
     wind, biases = synthesis.wind_at(unknowns, windows), {n: b[flight] for n, b in unknowns.biases.items()}
@@ -274,7 +276,7 @@ def prediction_errors(
     for w, made in WindowFleet(windows, [Member.of(airframe)]).motions(common):
         for name, _ in QUANTITIES:
             samples = windows.samples[name][w]
-            error = samples.values - samples.simulated(made[name])[:, 0]
+            error = samples.values - samples.interpolate_steps(made[name])[:, 0]
             if name in biases:
                 error -= biases[name][w]
             after = (samples.before + samples.share + 1.0) * SECONDS
@@ -383,11 +385,8 @@ def write_identified(path: Path, base: str, found: Identification, flights: Sequ
         write_whole(
             draft, text + yaml.safe_dump(changed, sort_keys=False, width=110, default_flow_style=None)
         )
-        load_airframe(draft)
+        validate_draft(draft, path, "the fit makes no valid airframe")
         draft.replace(path)
-    except ConfigurationError as error:
-        faults = str(error).replace(f"{draft}: ", "")
-        raise UserError(f"{path}: not written, the fit makes no valid airframe: {faults}") from error
     finally:
         draft.unlink(missing_ok=True)
     delay = next((e for e in found.estimates if e.parameter is DELAY), None)
@@ -409,6 +408,19 @@ def check_output(path: Path) -> None:
         raise UserError(f"{path}: an airframe file ends in .yaml")
     if not path.resolve().parent.is_dir():
         raise UserError(f"{path}: its directory does not exist")
+
+
+def validate_draft(draft: Path, output: Path, failure: str) -> None:
+    """Refuse a draft of an airframe file that is not valid, naming the file that it was to become.
+
+    Raises:
+        UserError: with ``failure`` and the draft's faults.
+    """
+    try:
+        load_airframe(draft)
+    except UserError as error:
+        faults = str(error).replace(f"{draft}: ", "")
+        raise UserError(f"{output}: not written, {failure}: {faults}") from error
 
 
 def _reference(base: str, path: Path) -> str:

@@ -54,12 +54,12 @@ def read_flight(path: Path) -> Recorded:
     """
     log = FlightLog.read(path, dict.fromkeys(_TOPICS, ()), whole=True)
     try:
-        return _recorded(path, log)
+        return _select_recorded(path, log)
     except KeyError as error:
         raise UserError(f"{path}: has no field {error}, which identification needs") from error
 
 
-def _recorded(path: Path, log: FlightLog) -> Recorded:
+def _select_recorded(path: Path, log: FlightLog) -> Recorded:
     tables = {name: table for name in _TOPICS if (table := log.topic(name)) and len(table["timestamp"]) > 1}
     for topic in _TOPICS:
         if topic not in tables:

@@ -38,7 +38,7 @@ class Parameter:
         found = _field(airframe, steps)
         return float(found) if isinstance(found, int | float) else None
 
-    def applied(self, airframe: Airframe, value: float) -> Airframe:
+    def apply(self, airframe: Airframe, value: float) -> Airframe:
         """The airframe with another value; fields and rotors that follow keep their ratio to it."""
         before = self.value(airframe)
         changed: Airframe = _with_field(airframe, _steps(self.path), value)
@@ -61,7 +61,7 @@ class HubHeight(Parameter):
         """Mean height of the hubs."""
         return -sum(rotor.position[2] for rotor in airframe.rotors) / len(airframe.rotors)
 
-    def applied(self, airframe: Airframe, value: float) -> Airframe:
+    def apply(self, airframe: Airframe, value: float) -> Airframe:
         """The airframe with all hubs raised by the same length."""
         raised = value - (self.value(airframe) or 0.0)
         rotors = tuple(
@@ -80,7 +80,7 @@ class Delay(Parameter):
         del airframe
         return 0.0
 
-    def applied(self, airframe: Airframe, value: float) -> Airframe:
+    def apply(self, airframe: Airframe, value: float) -> Airframe:
         """The airframe as it is."""
         del value
         return airframe
@@ -96,12 +96,12 @@ class RotorThrust(Parameter):
         """The rotor's own coefficient, or that of all; None for a propeller table or a user's own law."""
         if self.rotor >= len(airframe.rotors) or getattr(airframe.rotor_model, "table", None) is not None:
             return None
-        found = getattr(airframe.rotors[self.rotor].own(airframe.rotor_model), "thrust_c2", None)
+        found = getattr(airframe.rotors[self.rotor].combine_with(airframe.rotor_model), "thrust_c2", None)
         return None if found is None else float(found)
 
-    def applied(self, airframe: Airframe, value: float) -> Airframe:
+    def apply(self, airframe: Airframe, value: float) -> Airframe:
         """The airframe with a rotor whose thrust is larger at all speeds."""
-        own: Any = airframe.rotors[self.rotor].own(airframe.rotor_model)
+        own: Any = airframe.rotors[self.rotor].combine_with(airframe.rotor_model)
         model: list[str | int] = ["rotors", self.rotor, "model"]
         faster = _with_field(airframe, [*model, "thrust_c2"], value)
         changed: Airframe = _with_field(faster, [*model, "thrust_c1"], own.thrust_c1 * value / own.thrust_c2)

@@ -37,7 +37,7 @@ class Samples:
     share: Floats  # (k,) of the way to the next step
     values: Floats  # (k, 3)
 
-    def simulated(self, steps: Floats) -> Floats:
+    def interpolate_steps(self, steps: Floats) -> Floats:
         """(k, ...) values at the samples' times of a quantity given at the ends of steps, (s, ...)."""
         share = self.share.reshape(-1, *[1] * (steps.ndim - 1))
         return np.asarray((1.0 - share) * steps[self.before] + share * steps[self.before + 1])
@@ -213,7 +213,7 @@ def _integral(signals: Series, turning: bool) -> Series:
 
 
 def _samples(series: Series, begins: Floats, steps: int) -> list[Samples]:
-    series = _averaged(series)
+    series = _average(series)
     found = []
     for begin in begins:
         first, last = np.searchsorted(series.time, (begin + SECONDS, begin + steps * SECONDS - 1e-9))
@@ -223,7 +223,7 @@ def _samples(series: Series, begins: Floats, steps: int) -> list[Samples]:
     return found
 
 
-def _averaged(series: Series) -> Series:
+def _average(series: Series) -> Series:
     """A series with the means of as many samples as bring its rate down to FASTEST."""
     n = int(np.ceil(series.rate / FASTEST))
     if n < 2:
@@ -233,6 +233,6 @@ def _averaged(series: Series) -> Series:
     return Series(time, series.values[: k * n].reshape(k, n, -1).mean(axis=1))
 
 
-def held_out(times: Floats, block: float, every: int, first: Floats) -> Mask:
+def hold_out(times: Floats, block: float, every: int, first: Floats) -> Mask:
     """(t,) whether times are kept for validation: in every n-th block of ``block`` s from ``first`` (t,)."""
     return np.asarray(((times - first) // block).astype(np.int64) % every == every - 1)

@@ -76,7 +76,7 @@ class Unknowns:
         """(f, 3) of the sensors, by quantity."""
         return {"rates": self.rate_bias, "acceleration": self.acceleration_bias}
 
-    def changed(self, change: Floats, start: Floats, lowest: Floats) -> Unknowns:
+    def apply_step(self, change: Floats, start: Floats, lowest: Floats) -> Unknowns:
         """After a step; parameters stay above their ``lowest`` values and within the bounds."""
         p, f = len(self.values), len(self.moment)
         values, flights, wind = np.split(self.vector() + change, [p, p + 9 * f])
@@ -141,7 +141,7 @@ class Synthesis:
         self._lowest = np.where(self.given != 0.0, BOUNDS[0], 0.0)
         self.knots, self._known_delay = knots, delay
         self.flights = int(windows.flight.max()) + 1
-        self.shape = self._hats(windows.flight, windows.middles)
+        self.shape = self._interpolation_weights(windows.flight, windows.middles)
         weight = airframe.mass * STANDARD_GRAVITY
         arm = float(np.mean([np.hypot(*rotor.position[:2]) for rotor in airframe.rotors]))
         self._moment, self._force = OFFSET * weight * arm, OFFSET * weight
@@ -156,11 +156,11 @@ class Synthesis:
         own = np.zeros((len(self.windows), OWN))
         return Unknowns(values, zero, zero, zero, np.zeros((len(self.knots), 2)), own, spread)
 
-    def fitted(self, unknowns: Unknowns) -> Airframe:
+    def apply_estimates(self, unknowns: Unknowns) -> Airframe:
         """The airframe with the estimates."""
         airframe = self.airframe
         for parameter, scale, value in zip(self.parameters, self.scales, unknowns.values, strict=True):
-            airframe = parameter.applied(airframe, float(scale * value))
+            airframe = parameter.apply(airframe, float(scale * value))
         return airframe
 
     def delay(self, unknowns: Unknowns) -> float:
@@ -170,9 +170,9 @@ class Synthesis:
 
     def wind_at(self, unknowns: Unknowns, windows: FlightWindows) -> Floats:
         """(w, 2) m/s north, east in windows."""
-        return np.asarray(self._hats(windows.flight, windows.middles) @ unknowns.wind)
+        return np.asarray(self._interpolation_weights(windows.flight, windows.middles) @ unknowns.wind)
 
-    def _hats(self, flights: Ints, times: Floats) -> Floats:
+    def _interpolation_weights(self, flights: Ints, times: Floats) -> Floats:
         """(t, k) weights of linear interpolation between the knots of the same flight."""
         made = np.zeros((len(times), len(self.knots)))
         for i in np.unique(self.knots[:, 0]):
@@ -198,26 +198,26 @@ class Synthesis:
             while not settled and taken < last:
                 taken += 1
                 equations = self._equations(unknowns, now.deviations)
-                better = self._improved(unknowns, equations, now.cost)
+                better = self._improve(unknowns, equations, now.cost)
                 if better is None:
                     settled = True
                     continue
-                settled = self._moved(better[0].vector() - unknowns.vector(), equations) < SETTLED
+                settled = self._greatest_change(better[0].vector() - unknowns.vector(), equations) < SETTLED
                 unknowns, now = better
                 if share == 1.0:
-                    unknowns = self._spreading(unknowns, equations)
+                    unknowns = self._update_deviations(unknowns, equations)
                     now = self._quality(unknowns)
         equations = self._equations(unknowns, now.deviations)
         covariance, white = self._covariance(equations)
         return Fit(unknowns, covariance, white, settled)
 
-    def _improved(
+    def _improve(
         self, unknowns: Unknowns, equations: Equations, cost: float
     ) -> tuple[Unknowns, Quality] | None:
         """The estimates after a step, halved until the cost falls; None if it does not."""
         change, start = self._step(unknowns, equations)
         for _ in range(HALVINGS):
-            proposal = unknowns.changed(change, start, self._lowest)
+            proposal = unknowns.apply_step(change, start, self._lowest)
             try:
                 quality = self._quality(proposal)
             except UserError:
@@ -227,7 +227,7 @@ class Synthesis:
             change, start = 0.5 * change, 0.5 * start
         return None
 
-    def _moved(self, change: Floats, equations: Equations) -> float:
+    def _greatest_change(self, change: Floats, equations: Equations) -> float:
         """Largest change of an estimate over its deviation.
 
         The likelihood's gain does not tell: each new ``spread`` costs what the next step gains.
@@ -236,7 +236,7 @@ class Synthesis:
         return float(np.max(np.abs(change) / np.sqrt(variance)))
 
     @staticmethod
-    def _spreading(unknowns: Unknowns, equations: Equations) -> Unknowns:
+    def _update_deviations(unknowns: Unknowns, equations: Equations) -> Unknowns:
         """With the deviations of the windows' moments and forces as they have shown."""
         spread = unknowns.spread.copy()
         shown = np.sqrt((unknowns.start**2 + equations.variance).mean(axis=0))
@@ -250,7 +250,7 @@ class Synthesis:
 
     def _quality(self, unknowns: Unknowns) -> Quality:
         """Deviations of the residuals, and the negative logarithm of the likelihood with them."""
-        fleet = WindowFleet(self.windows, [Member.of(self.fitted(unknowns))])
+        fleet = WindowFleet(self.windows, [Member.of(self.apply_estimates(unknowns))])
         residuals: list[list[Floats]] = [[] for _ in self._quantities]
         for w, made in fleet.motions(self._common(unknowns)):
             for q, name in enumerate(self._quantities):
@@ -270,16 +270,16 @@ class Synthesis:
         """(k, 3) measured less simulated in a window, of the first member."""
         samples, bias = self.windows.samples[name][w], unknowns.biases.get(name)
         offset = 0.0 if bias is None else bias[self.windows.flight[w]]
-        return np.asarray(samples.values - samples.simulated(made[:, 0]) - offset)
+        return np.asarray(samples.values - samples.interpolate_steps(made[:, 0]) - offset)
 
     def _members(self, unknowns: Unknowns) -> list[Member]:
-        airframe = self.fitted(unknowns)
+        airframe = self.apply_estimates(unknowns)
         members = [Member.of(airframe)]
         for i, parameter in enumerate(self.parameters):
             change = self._difference(unknowns, i)
             value = float(self.scales[i] * unknowns.values[i] + change)
             late = change if parameter is DELAY else 0.0
-            members.append(Member.of(parameter.applied(airframe, value), delay=late))
+            members.append(Member.of(parameter.apply(airframe, value), delay=late))
         for name, size in self._sizes.items():
             count = 2 if name == "wind" else 3
             members += [Member.of(airframe, **{name: size * axis}) for axis in np.eye(count)]
@@ -304,14 +304,14 @@ class Synthesis:
             own, gradient = np.zeros((n, n)), np.zeros(n)
             for q, name in enumerate(self._quantities):
                 samples = self.windows.samples[name][i]
-                simulated = samples.simulated(motion[name])
+                simulated = samples.interpolate_steps(motion[name])
                 slope = ((simulated[:, 1:] - simulated[:, :1]) / sizes[:, None]).transpose(0, 2, 1)
                 flat = (self._columns(slope, name) / deviations[q][:, None]).reshape(-1, n)
                 scaled = (self._residual(name, i, motion[name], unknowns) / deviations[q]).ravel()
                 weighted = flat * np.minimum(1.0, HUBER / np.maximum(np.abs(scaled), 1e-12))[:, None]
                 own += weighted.T @ flat
                 gradient += weighted.T @ scaled
-            made.gradients[i], hessian, made.inner[i], made.coupling[i], made.variance[i] = _eliminated(
+            made.gradients[i], hessian, made.inner[i], made.coupling[i], made.variance[i] = _eliminate(
                 own, gradient, unknowns.start[i], unknowns.spread, self._spread(i, p)
             )
             made.hessian[:] += hessian
@@ -404,7 +404,7 @@ class Synthesis:
         return np.asarray(covariance * np.outer(ratio, ratio)), np.asarray(inverse)
 
 
-def _eliminated(
+def _eliminate(
     own: Floats, gradient: Floats, start: Floats, deviation: Floats, to_all: Floats
 ) -> tuple[Floats, ...]:
     """A window's part of ``Equations``, its own unknowns eliminated (Schur complement)."""

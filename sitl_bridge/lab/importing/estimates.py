@@ -75,7 +75,7 @@ def give_by_hand(given: Given, figures: Figures) -> None:
             figures.give(path, value, "given at the import")
     if given.propeller is not None:
         found = propellers_of_size(given.propeller)
-        for name, value in found.figures().items():
+        for name, value in found.rotor_fields().items():
             figures.give(f"rotor_model.{name}", value, found.source())
         figures.remove("rotor_model.inertia")
 

@@ -66,7 +66,7 @@ class Figures:
         """Whether a figure, or one within it, is given."""
         return any(covers(path, key) for key in self.values)
 
-    def estimated(self) -> tuple[str, ...]:
+    def estimated_paths(self) -> tuple[str, ...]:
         """Paths of the figures that no source gives."""
         return tuple(path for path, text in self.sources.items() if text.startswith(DERIVED))
 

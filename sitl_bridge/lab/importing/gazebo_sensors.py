@@ -80,9 +80,9 @@ class _Suite:
         if f"sensors.{kind}.{error}" in self.sources:
             return
         next(sensor for sensor in self.sensors if sensor["kind"] == kind)[error] = round_values(value)
-        self.sourced(f"sensors.{kind}.{error}", source)
+        self.add_source(f"sensors.{kind}.{error}", source)
 
-    def sourced(self, key: str, source: str) -> None:
+    def add_source(self, key: str, source: str) -> None:
         """Add a source of a kind of sensor."""
         before, text = self.sources.get(key), f"{self.where}: {source}"
         self.sources[key] = text if before is None or text in before else f"{before}; {text}"
@@ -165,7 +165,7 @@ def _read_sensor(
     """Add a sensor that the suite does not have: a camera, a scanner, a lidar or a range finder."""
     kind, name = sensor.node.attributes.get("type", ""), sensor.name or "without a name"
     made = _camera(sensor.node, CAMERAS[kind]) if kind in CAMERAS else None
-    made = _ranging(sensor.node) if kind in RAYS else made
+    made = _ranging_sensor(sensor.node) if kind in RAYS else made
     if made is None:
         if kind not in INSIDE:
             figures.leave_out(f"the sensor {name} of type {kind} on {link.name}")
@@ -193,7 +193,7 @@ def _read_sensor(
     head["position"] = place
     head |= {"rotation": [round(a, 3) + 0.0 for a in angles]} if any(round(a, 3) for a in angles) else {}
     suite.sensors.append(head | round_values(made))
-    suite.sourced(f"sensors.{head['kind']}", sensor.name or kind)
+    suite.add_source(f"sensors.{head['kind']}", sensor.name or kind)
 
 
 def _gimbal(tree: ModelTree, link: Placed, figures: Figures) -> tuple[Any, JsonObject]:
@@ -252,7 +252,7 @@ def _camera(node: XmlNode, kind: str) -> JsonObject | None:
     return made
 
 
-def _ranging(node: XmlNode) -> JsonObject | None:
+def _ranging_sensor(node: XmlNode) -> JsonObject | None:
     """A scanner, lidar or range finder, by its samples across and up."""
     ray = node.find("ray") or node.find("lidar")
     if ray is None:

@@ -34,7 +34,7 @@ LOSS_SPEED = 25.0
 
 @dataclass(frozen=True)
 class MotorPlugin:
-    """What a motor plug-in adds to RotorS's equations.
+    """Terms that a motor plug-in adds to RotorS's equations.
 
     gazebo_motor_model.cpp of RotorS and PX4-SITL_gazebo-classic, MulticopterMotorModel.cc of gz-sim.
     """

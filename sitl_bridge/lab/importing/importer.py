@@ -24,6 +24,7 @@ from sitl_bridge.lab.identification.airframe_identification import (
     identified_fields,
     identified_sources,
     identify_airframe,
+    validate_draft,
 )
 from sitl_bridge.lab.importing.estimates import Given, complete, give_by_hand
 from sitl_bridge.lab.importing.figures import Figures
@@ -44,7 +45,7 @@ from sitl_bridge.lab.importing.thrust_table import read_thrust
 MODELS = (".sdf", ".urdf", ".xacro", ".jinja", ".j2", ".xml", ".world")
 PARAMETERS = (".params", ".parm", ".param", ".txt")
 FITTED = ("inertia", "thrust", "drag", "lag", "wind")
-"""What a flight log refines."""
+"""Groups of parameters that a flight log refines."""
 ORDER = (
     "mass", "inertia", "rotor_model", "rotors", "motor", "esc", "battery", "drag", "ground_effect", "contact",
     "sensors", "px4",
@@ -123,15 +124,9 @@ def import_vehicle(
                 _fit(logs, draft, figures)
             text = airframe_text(figures, names)
             write_whole(draft, text)
-            try:
-                load_airframe(draft)
-            except UserError as error:
-                faults = str(error).replace(f"{draft}: ", "")
-                raise UserError(
-                    f"{output}: not written, the sources make no valid vehicle: {faults}"
-                ) from error
+            validate_draft(draft, output, "the sources make no valid vehicle")
     write_whole(output, text)
-    return Imported(output, tuple(figures.notes), figures.estimated(), tuple(figures.left_out))
+    return Imported(output, tuple(figures.notes), figures.estimated_paths(), tuple(figures.left_out))
 
 
 def _read_model(file: Path, figures: Figures, choices: Choices, *, alone: bool) -> None:
@@ -206,17 +201,17 @@ def airframe_text(figures: Figures, files: Sequence[str]) -> str:
     head |= {"caveat": figures.caveat} if figures.caveat else {}
     lines = [
         f"# Made by `sitl-bridge import {' '.join(files)}`.",
-        _dumped(head | {"sources": sources}, 100_000),
+        _dump(head | {"sources": sources}, 100_000),
     ]
     for section in (section for section in ORDER if section in data):
         flow = None if isinstance(data[section], dict | list) else False
-        lines.append(_dumped({section: data[section]}, flow=flow))
+        lines.append(_dump({section: data[section]}, flow=flow))
     if figures.left_out:
         lines += ["# Left out:", *(f"# - {what}" for what in figures.left_out)]
     return "\n".join(line.rstrip("\n") for line in lines) + "\n"
 
 
-def _dumped(data: Any, width: int = 110, *, flow: bool | None = False) -> str:
+def _dump(data: Any, width: int = 110, *, flow: bool | None = False) -> str:
     return str(
         yaml.safe_dump(data, sort_keys=False, width=width, default_flow_style=flow, allow_unicode=True)
     )

@@ -120,7 +120,7 @@ def read_tree(
     """
     count = 0
 
-    def expanded(node: XmlNode, depth: int) -> XmlNode:
+    def expand(node: XmlNode, depth: int) -> XmlNode:
         """A model without includes."""
         nonlocal count
         count += 1
@@ -128,15 +128,15 @@ def read_tree(
             raise node.fault(
                 f"includes more than {MAX_NODES:,} models, or nests models deeper than {DEEPEST}"
             )
-        inner = (included(child) if child.tag == "include" else child for child in node.children)
+        inner = (include(child) if child.tag == "include" else child for child in node.children)
         children = [
-            expanded(child, depth + 1) if child.tag == "model" else child
+            expand(child, depth + 1) if child.tag == "model" else child
             for child in inner
             if child is not None
         ]
         return replace(node, children=children)
 
-    def included(include: XmlNode) -> XmlNode | None:
+    def include(include: XmlNode) -> XmlNode | None:
         """The model of an <include>; None, and noted, if it cannot be read."""
         uri = include.value("uri")
         try:
@@ -168,7 +168,7 @@ def read_tree(
             elif node.tag == "model":
                 place(node, pose @ frames.pose(node), prefix if merges(node) else name + SEPARATOR)
 
-    place(expanded(model, 0), np.eye(4), "")
+    place(expand(model, 0), np.eye(4), "")
     return tree
 
 
@@ -178,13 +178,13 @@ def sdf_of(robot: XmlNode) -> XmlNode:
     def made(like: XmlNode, tag: str, text: str = "", *children: XmlNode, **attributes: str) -> XmlNode:
         return XmlNode(tag, like.source, like.line, attributes, list(children), text)
 
-    def converted(node: XmlNode) -> XmlNode:
+    def convert(node: XmlNode) -> XmlNode:
         """An element with SDF's <pose> for URDF's <origin>, and elements for attributes."""
         given = node.attributes
         if node.tag == "origin":
             return made(node, "pose", f"{given.get('xyz', '0 0 0')} {given.get('rpy', '0 0 0')}")
         own = [made(node, key, text) for key, text in given.items() if key not in ("name", "value")]
-        inner = [*own, *map(converted, node.children)]
+        inner = [*own, *map(convert, node.children)]
         return made(node, node.tag, given.get("value", node.text), *inner, name=node.name)
 
     def end(joint: XmlNode, tag: str) -> str:
@@ -194,18 +194,16 @@ def sdf_of(robot: XmlNode) -> XmlNode:
     joints = {end(joint, "child"): joint for joint in robot.all("joint")}
     model = made(robot, "model", name=robot.name)
     for link in robot.all("link"):
-        children = [converted(child) for child in link.children]
+        children = [convert(child) for child in link.children]
         if link.find("inertial") is None:  # none in URDF; 1 kg in SDF
             children.append(made(link, "inertial", "", made(link, "mass", "0")))
         if (joint := joints.get(link.name)) is not None:
-            pose = converted(joint.find("origin") or made(joint, "origin"))
+            pose = convert(joint.find("origin") or made(joint, "origin"))
             pose.attributes["relative_to"] = end(joint, "parent")
             children.append(pose)
             inner = [made(joint, tag, end(joint, tag)) for tag in ("parent", "child")]
-            limits = [converted(limit) for limit in joint.all("limit")]
-            inner += [
-                made(axis, "axis", "", *converted(axis).children, *limits) for axis in joint.all("axis")
-            ]
+            limits = [convert(limit) for limit in joint.all("limit")]
+            inner += [made(axis, "axis", "", *convert(axis).children, *limits) for axis in joint.all("axis")]
             kind = joint.attributes.get("type", "")
             model.children.append(made(joint, "joint", "", *inner, name=joint.name, type=kind))
         model.children.append(made(link, "link", "", *children, name=link.name))

@@ -25,7 +25,7 @@ MAX_BYTES = 200_000
 SCRIPTS = tuple(
     f"{top}/{init}/airframes" for top in ("ROMFS/px4fmu_common", "etc") for init in ("init.d-posix", "init.d")
 )
-"""Where a source tree and a build of PX4 have their airframe scripts."""
+"""Directories of the airframe scripts in a source tree and in a build of PX4."""
 MOST_SOURCED = 5
 _SET = re.compile(r"\s*param\s+set(?:-default)?\s+(?:-s\s+)?(\w+)\s+([-+.\w]+)")
 _SOURCED = re.compile(r"\s*(?:\.|source)\s+\$\{R\}etc/init\.d(?:-posix)?/airframes/([\w.+-]+)")

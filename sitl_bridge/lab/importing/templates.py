@@ -39,11 +39,11 @@ def read_model_file(file: Path, arguments: Mapping[str, str]) -> XmlNode:
     """
     name = file.name.lower()
     kind = "xacro" if ".xacro" in name else "jinja" if name.endswith((".jinja", ".j2")) else None
-    root = read_xml(file) if kind is None else parse_xml(_expanded(file, kind, arguments), file)
+    root = read_xml(file) if kind is None else parse_xml(_expand(file, kind, arguments), file)
     return sdf_of(root) if root.tag == "robot" else root
 
 
-def _expanded(file: Path, kind: str, arguments: Mapping[str, str]) -> str:
+def _expand(file: Path, kind: str, arguments: Mapping[str, str]) -> str:
     roots = [tree_of(file), *(place for place in search_path(file)[4:] if place.is_dir())]
     request = {
         "kind": kind, "file": str(file.resolve()), "roots": [str(r.resolve()) for r in roots],

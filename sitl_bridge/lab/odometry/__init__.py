@@ -5,9 +5,9 @@ from sitl_bridge.lab.odometry.evaluation import (
     OdometryResult,
     Yardstick,
     built_in_estimator,
+    collect_results,
     evaluate,
     external_estimator,
-    facts_of,
     picture_writer,
 )
 from sitl_bridge.lab.odometry.sensor_run import recorded_sensors
@@ -18,9 +18,9 @@ __all__ = [
     "OdometryResult",
     "Yardstick",
     "built_in_estimator",
+    "collect_results",
     "evaluate",
     "external_estimator",
-    "facts_of",
     "picture_writer",
     "read_tum",
     "recorded_sensors",

@@ -218,7 +218,7 @@ def _run(
     return OdometryResult(estimator, poses=len(poses), comparison=comparison, **cost)
 
 
-def facts_of(results: Sequence[OdometryResult]) -> JsonObject:
+def collect_results(results: Sequence[OdometryResult]) -> JsonObject:
     """The figures of all estimators, by name."""
     found = {}
     for result in results:

@@ -17,7 +17,7 @@ from sitl_bridge.lab.odometry.sensor_run import pairs, stereo_rig, turns
 from sitl_bridge.lab.odometry.tum_file import write_tum
 
 
-def estimated(name: str, recording: Path, voxel: float) -> PoseTrajectory:
+def run_estimator(name: str, recording: Path, voxel: float) -> PoseTrajectory:
     """Run an estimator over a recording.
 
     Args:
@@ -44,7 +44,7 @@ def main() -> int:
     """Run as the arguments say."""
     name, recording, trajectory, voxel = sys.argv[1:]
     try:
-        write_tum(Path(trajectory), estimated(name, Path(recording), float(voxel)))
+        write_tum(Path(trajectory), run_estimator(name, Path(recording), float(voxel)))
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,6 +1,6 @@
 """Says how well simulators predict real flights."""
 
-from sitl_bridge.lab.validation.benchmark import compare, lines, updated
+from sitl_bridge.lab.validation.benchmark import compare, lines, update_page
 from sitl_bridge.lab.validation.flight_facts import facts_of_flight
 from sitl_bridge.lab.validation.flights import read_flights
 from sitl_bridge.lab.validation.log_statistics import statistics, table
@@ -17,5 +17,5 @@ __all__ = [
     "read_flights",
     "statistics",
     "table",
-    "updated",
+    "update_page",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.lab.validation.disturbances import missing
+from sitl_bridge.lab.validation.disturbances import missing_acceleration
 from sitl_bridge.lab.validation.windows import HORIZONS, Predictor, Windows, errors, flight_errors
 
 TRIMMED = 8.0
@@ -20,7 +20,7 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 QUANTITIES = (("position, m", 3), ("velocity, m/s", 3), ("attitude, deg", 1), ("rates, rad/s", 2))
 """Quantities of ``errors`` and their decimals."""
 LACKING = ("force lacking, m/s² (x, y, z)", "moment lacking, rad/s² (x, y, z)")
-"""Of ``missing``, over mass and inertia."""
+"""Of ``missing_acceleration``, over mass and inertia."""
 PROTOCOLS = {
     False: "Nothing from the scored flights: trim of the flights for fitting",
     True: f"Each flight's own trim from its first {TRIMMED:.0f} s in the air; the windows after it",
@@ -73,7 +73,7 @@ def _flight(windows: Windows, i: int) -> Windows:
 def _score(predictor: Predictor, windows: Windows, trims: Floats, *, own_trim: bool) -> Score:
     predicted = predictor.predict(windows, trims)
     each = flight_errors(errors(predicted, windows), windows)
-    lacking = flight_errors(missing(predicted, windows), windows)
+    lacking = flight_errors(missing_acceleration(predicted, windows), windows)
     drawn = np.random.default_rng(0).integers(len(each), size=(DRAWS, len(each)))
     interval = np.quantile(each[drawn].mean(axis=1), (0.025, 0.975), axis=0)
     return Score(
@@ -108,7 +108,7 @@ def lines(scores: Sequence[Score]) -> Iterator[str]:
         yield ""
 
 
-def updated(page: str, tables: Sequence[str]) -> str:
+def update_page(page: str, tables: Sequence[str]) -> str:
     """A page with new tables between its marks, or after it.
 
     Raises:

@@ -41,9 +41,9 @@ class Observer:
     trust: Floats  # (6,) of a measured start's velocity and rates, beside the prediction before it
 
     @classmethod
-    def fitted(cls, predicted: Motion, windows: Windows) -> Observer:
+    def fit(cls, predicted: Motion, windows: Windows) -> Observer:
         """The filters that foresee best what predictions of the flights for fitting lack."""
-        lacking = missing(predicted, windows)
+        lacking = missing_acceleration(predicted, windows)
         tried, found = np.array(list(itertools.product(CONSTANTS, SLOW, TIMES))), []
         for figures in tried:
             constant, slow, time = np.repeat(figures[:, None], 6, axis=1)
@@ -51,7 +51,7 @@ class Observer:
             found.append(((lacking - filters.estimates(lacking, windows)) ** 2).mean(axis=0))
         constant, slow, time = tried[np.argmin(found, axis=0)].T
         best = cls(constant, slow, time, np.ones(6))
-        return replace(best, trust=trust_of_starts(lacking - best.estimates(lacking, windows), windows))
+        return replace(best, trust=gains_of_starts(lacking - best.estimates(lacking, windows), windows))
 
     def starts(self, windows: Windows, ends: Motion) -> Motion:
         """Measured starts mixed with the ends, after the first horizon, of the predictions before."""
@@ -97,7 +97,7 @@ def _follows(windows: Windows) -> Mask:
     return np.asarray(one_flight & (np.abs(np.diff(windows.begins) - HORIZONS[0]) < 1e-6))
 
 
-def trust_of_starts(errors: Floats, windows: Windows) -> Floats:
+def gains_of_starts(errors: Floats, windows: Windows) -> Floats:
     """(6,) gains of steady Kalman filters of a random walk Q behind white noise R, from errors (w, 6).
 
     The errors from measured starts, w + n' - n, have the variance Q + 2 R and, of neighbours, the covariance
@@ -110,7 +110,7 @@ def trust_of_starts(errors: Floats, windows: Windows) -> Floats:
     return np.asarray(before / (before + noise))
 
 
-def missing(predicted: Motion, windows: Windows) -> Floats:
+def missing_acceleration(predicted: Motion, windows: Windows) -> Floats:
     """(w, 6) force over mass in m/s^2 and moment over inertia in rad/s^2 that predictions lack, body axes.
 
     They are means over the first horizon: the errors of velocity and rates over its length.
@@ -135,7 +135,7 @@ class Observed(Predictor):
         whole = windows.all or windows
         flights = [self._inner.trim(whole.part(whole.flight == i)) for i in np.unique(whole.flight)]
         trim = np.tile(np.mean(flights, axis=0), (len(whole), 1))
-        self._observer = Observer.fitted(self._inner.predict(whole, trim), whole)
+        self._observer = Observer.fit(self._inner.predict(whole, trim), whole)
 
     def trim(self, windows: Windows) -> Floats:
         """That of the predictor."""
@@ -149,7 +149,9 @@ class Observed(Predictor):
         trims = np.ones((len(whole), trim.shape[1]))
         for i, first in zip(*np.unique(windows.flight, return_index=True), strict=True):
             trims[whole.flight == i] = trim[first]
-        lacking = self._observer.estimates(missing(self._inner.predict(whole, trims), whole), whole)
+        lacking = self._observer.estimates(
+            missing_acceleration(self._inner.predict(whole, trims), whole), whole
+        )
         start = whole.start
         for _ in range(PASSES):
             ends = self._inner.predict_pushed(replace(whole, start=start), trims, lacking)

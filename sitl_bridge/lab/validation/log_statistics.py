@@ -105,10 +105,10 @@ class Flight:
 
     def series(self, topic: str, *names: str) -> Floats | None:
         """(k, c) fields of a topic's first instance in the air; None where they were not logged."""
-        found = self.timed(topic, *names)
+        found = self.select_times(topic, *names)
         return None if found is None else found[1]
 
-    def timed(self, topic: str, *names: str, on_ground: bool = False) -> tuple[Floats, Floats] | None:
+    def select_times(self, topic: str, *names: str, on_ground: bool = False) -> tuple[Floats, Floats] | None:
         """(k,) s in the air, or before the motors turn, and the fields at these times."""
         found = self._log.topic(topic)
         if found is None or any(name not in found for name in names):
@@ -135,8 +135,8 @@ class Flight:
         interpolated, they would spread a rotor's line over all bands.
         """
         names = [f"{field}[{axis}]" for axis in range(3)]
-        found = self.timed("sensor_combined", *names)
-        before = self.timed("sensor_combined", *names, on_ground=True)
+        found = self.select_times("sensor_combined", *names)
+        before = self.select_times("sensor_combined", *names, on_ground=True)
         if found is None or (spectrum := _density(*found)) is None:
             return None
         still = None if before is None else _density(*before)
@@ -148,8 +148,10 @@ class Flight:
     def innovation(self, field: str) -> float | None:
         """RMS of an innovation of the estimator over its deviation, which is logged a moment apart."""
         old = OLD.get(field, field)
-        found = self.timed("estimator_innovations", field) or self.timed("ekf2_innovations", old)
-        variances = self.timed("estimator_innovation_variances", field) or self.timed(
+        found = self.select_times("estimator_innovations", field) or self.select_times(
+            "ekf2_innovations", old
+        )
+        variances = self.select_times("estimator_innovation_variances", field) or self.select_times(
             "ekf2_innovations", old.replace("innov", "innov_var")
         )
         if found is None or variances is None:
@@ -240,7 +242,7 @@ def _between(rows: Floats) -> float:
 
 def _quick(flight: Flight) -> float | None:
     """Deviation of the yaw torque set-point above SLOW."""
-    found = flight.timed("vehicle_torque_setpoint", "xyz[2]")
+    found = flight.select_times("vehicle_torque_setpoint", "xyz[2]")
     if found is None:
         return None
     rate = (len(found[0]) - 1) / float(found[0][-1] - found[0][0])

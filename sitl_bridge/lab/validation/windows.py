@@ -86,7 +86,7 @@ class Windows:
                         np.arange(len(begins), dtype=np.float64),
                         begins,
                         begins - first,
-                        held(log.commands, grid),
+                        hold_values(log.commands, grid),
                         voltage,
                         *_motion(log, begins[:, None]),
                         *_motion(log, begins[:, None] + HORIZONS),
@@ -107,7 +107,7 @@ def _part(motion: Motion, where: Mask) -> Motion:
     return Motion(*(getattr(motion, name)[where] for name in FIELDS))
 
 
-def held(series: Series, grid: Floats) -> Floats:
+def hold_values(series: Series, grid: Floats) -> Floats:
     """(*grid, c) values that hold from sample to sample."""
     before = np.clip(np.searchsorted(series.time, grid + 1e-9, side="right") - 1, 0, None)
     return np.asarray(series.values[before])

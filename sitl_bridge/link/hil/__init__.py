@@ -19,7 +19,7 @@ The lockstep thread (server.py) and the compiled loop that it calls (loop.py)::
 
     the loop:
         while time < the limit:
-            until every awaited answer is there:     at most ``patience`` of wall time
+            until every awaited answer is there:     at most ``timeout`` of wall time
                 receive; decode HIL_ACTUATOR_CONTROLS
             apply the commands to the vehicles       held over the whole step
             return if another thread asks for it
@@ -37,7 +37,7 @@ late, or does not answer
     time.  The built-in stack leaves none; where the server knows that it comes, lockstep begins at once.
     After its first answer (SETTLING): time waits until no answer comes for 20 ms; then no answer to an
     older frame is under way, and lockstep begins.
-    In lockstep: time waits for ``patience`` (1 s of wall time), and up to ten times longer while its process
+    In lockstep: time waits for ``timeout`` (1 s of wall time), and up to ten times longer while its process
     computes or waits for a processor (busy machine, same host).  Then ``on_stall`` decides.
     ``continue``: if it has read its frames (SILENT: for example, its gyroscope has failed and its rate loop
     has stopped), frames go on at real time, so that its timeouts expire and it can recover; its last

@@ -147,11 +147,11 @@ def open_serial(path: Path, baud: int) -> int:
     except (OSError, termios.error):
         os.close(port)
         raise UserError(f"{path}: is no serial port") from None
-    _hurry(port)
+    _ask_low_latency(port)
     return port
 
 
-def _hurry(port: int) -> None:
+def _ask_low_latency(port: int) -> None:
     """Ask an adapter's driver for low latency: an FTDI one holds bytes back for 16 ms by default."""
     low_latency, flags_at = 1 << 13, 16  # ASYNC_LOW_LATENCY; struct serial_struct of linux/serial.h
     settings = bytearray(128)
@@ -223,7 +223,7 @@ class Traffic:
             self.waited.append(now - self.sample)
         self.command = now
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Rates and latency."""
         seconds = time.monotonic() - self.since
         waited = sorted(self.waited) or [0.0]
@@ -235,7 +235,7 @@ class Traffic:
             f" {self.read / seconds / 1e3:.1f} kB/s from it"
         )
 
-    def troubles(self) -> list[str]:
+    def describe_faults(self) -> list[str]:
         """Describe what is wrong with the times."""
         sent, commands, found = self.samples, self.commands, []
         late = sum(each > STEP + LATE for each in sent)
@@ -325,7 +325,7 @@ class Relay(Closing):
         """Greet the board and relay; False if it goes."""
         port = self._open()
         try:
-            self._greet(port)
+            self._await_heartbeat(port)
             return self._relay(port)
         finally:
             os.close(port)
@@ -342,7 +342,7 @@ class Relay(Closing):
             board.setblocking(False)
             return board.detach()
 
-    def _greet(self, port: int) -> None:
+    def _await_heartbeat(self, port: int) -> None:
         """Wait for the board's heartbeat and look at it."""
         end, next_greeting, heard, found = time.monotonic() + HEARD, 0.0, 0, False
         self._stream = FrameStream()
@@ -366,12 +366,12 @@ class Relay(Closing):
                         return
         if found:
             raise UserError(f"{self.device}: {NO_HIL}")
-        told = f"{heard} bytes, but no heartbeat," if heard else "nothing"
+        received = f"{heard} bytes, but no heartbeat," if heard else "nothing"
         where, what = f" at {self.baud} Bd", "is the rate right (SER_TELn_BAUD)"
         if self.device.startswith(NETWORK):
             where, what = "", "is its address right (MAV_n_UDP_PRT)"
         raise UserError(
-            f"{self.device}: {told} within {HEARD:.0f} s{where}: is it the board's MAVLink port, {what},"
+            f"{self.device}: {received} within {HEARD:.0f} s{where}: is it the board's MAVLink port, {what},"
             " does the board run?"
         )
 
@@ -445,7 +445,7 @@ class Relay(Closing):
                 return False
             if now >= next_check:
                 next_check = now + CHECKED
-                if now - self._traffic.since > HEARD or self._traffic.troubles():
+                if now - self._traffic.since > HEARD or self._traffic.describe_faults():
                     self.report()
 
     def _take_samples(self, simulator: socket.socket) -> bool:
@@ -534,7 +534,7 @@ class Relay(Closing):
         """Print rates, latency and what is wrong with the times, and count anew."""
         traffic = self._traffic
         if traffic.sample:
-            print(traffic.words(), *traffic.troubles(), sep="\n", flush=True)
+            print(traffic.describe(), *traffic.describe_faults(), sep="\n", flush=True)
             self._traffic = Traffic(traffic.sample, traffic.command)
 
 

@@ -25,7 +25,7 @@ from sitl_bridge.link.hil.message_layout import (
     checksum,
     claimed_length,
     crc_extra,
-    unsigned,
+    read_unsigned,
 )
 
 
@@ -88,11 +88,11 @@ def _verified_length(buffer: Bytes, i: int, have: int) -> Any:
     size = claimed_length(buffer, i, have)
     if size == 0 or size > have - i:
         return 0
-    extra = crc_extra(unsigned(buffer, i + 7, 3))
+    extra = crc_extra(read_unsigned(buffer, i + 7, 3))
     if extra < 0:
         return 0
     end: Any = i + HEADER + np.int64(buffer[i + 1])
-    return size if checksum(buffer, i + 1, end, extra) == unsigned(buffer, end, 2) else 0
+    return size if checksum(buffer, i + 1, end, extra) == read_unsigned(buffer, end, 2) else 0
 
 
 @compiled
@@ -105,7 +105,7 @@ def _mavlink_1_length(buffer: Bytes, i: int, have: int) -> Any:
     extra = crc_extra(message)
     if extra < 0 or end + CHECKSUM > have:
         return 0
-    right = checksum(buffer, i + 1, end, extra) == unsigned(buffer, end, 2)
+    right = checksum(buffer, i + 1, end, extra) == read_unsigned(buffer, end, 2)
     return end + CHECKSUM - i if right else 0
 
 
@@ -117,7 +117,7 @@ def _take(link: Link, buffer: Bytes, i: int, scratch: ParserScratch) -> None:
         payload[k] = buffer[i + HEADER + k]
     for k in range(length, payload.shape[0]):
         payload[k] = 0
-    message = unsigned(buffer, i + 7, 3)
+    message = read_unsigned(buffer, i + 7, 3)
     if message == HIL_ACTUATOR_CONTROLS:
         _take_actuators(link, scratch.payload[0])
     elif message == COMMAND_LONG:
@@ -136,7 +136,7 @@ def _may_begin(buffer: Bytes, i: int, have: int) -> bool:
     size = claimed_length(buffer, i, have)
     if size <= have - i:
         return False
-    return have - i < HEADER or crc_extra(unsigned(buffer, i + 7, 3)) >= 0
+    return have - i < HEADER or crc_extra(read_unsigned(buffer, i + 7, 3)) >= 0
 
 
 @compiled
@@ -153,7 +153,7 @@ def _skip_unverified(link: Link, buffer: Bytes, i: int, have: int) -> Any:
         link.garbage += 1
         return 1
     whole = have - i >= size
-    if whole and crc_extra(unsigned(buffer, i + 7, 3)) >= 0:
+    if whole and crc_extra(read_unsigned(buffer, i + 7, 3)) >= 0:
         link.bad_checksums += 1
         return 1
     for k in range(i + 1, min(i + size, have)):

@@ -132,7 +132,7 @@ def enframe(
 
 
 @compiled
-def bounded(value: float, lower: float, upper: float) -> float:
+def round_within(value: float, lower: float, upper: float) -> float:
     """The value rounded to an integer and limited to a field's range; NaN becomes the lower end."""
     if not value > lower:
         return lower
@@ -206,20 +206,20 @@ def write_gps(
     """
     values = memory.values
     p.time_usec = utc + memory.time
-    p.lat = np.int32(bounded(math.degrees(values[0]) * 1e7, -900000000.0, 900000000.0))
-    p.lon = np.int32(bounded(math.degrees(values[1]) * 1e7, -1800000000.0, 1800000000.0))
-    p.alt = np.int32(bounded(values[2] * 1e3, -2147483648.0, 2147483647.0))
-    p.eph = np.uint16(bounded(values[6] * 1e2, 0.0, 65534.0))
-    p.epv = np.uint16(bounded(values[7] * 1e2, 0.0, 65534.0))
+    p.lat = np.int32(round_within(math.degrees(values[0]) * 1e7, -900000000.0, 900000000.0))
+    p.lon = np.int32(round_within(math.degrees(values[1]) * 1e7, -1800000000.0, 1800000000.0))
+    p.alt = np.int32(round_within(values[2] * 1e3, -2147483648.0, 2147483647.0))
+    p.eph = np.uint16(round_within(values[6] * 1e2, 0.0, 65534.0))
+    p.epv = np.uint16(round_within(values[7] * 1e2, 0.0, 65534.0))
     speed = math.sqrt(values[3] * values[3] + values[4] * values[4])
-    p.vel = np.uint16(bounded(speed * 1e2, 0.0, 65534.0))
-    p.vn = np.int16(bounded(values[3] * 1e2, -32768.0, 32767.0))
-    p.ve = np.int16(bounded(values[4] * 1e2, -32768.0, 32767.0))
-    p.vd = np.int16(bounded(values[5] * 1e2, -32768.0, 32767.0))
+    p.vel = np.uint16(round_within(speed * 1e2, 0.0, 65534.0))
+    p.vn = np.int16(round_within(values[3] * 1e2, -32768.0, 32767.0))
+    p.ve = np.int16(round_within(values[4] * 1e2, -32768.0, 32767.0))
+    p.vd = np.int16(round_within(values[5] * 1e2, -32768.0, 32767.0))
     course = math.degrees(math.atan2(values[4], values[3])) * 1e2
     if course < 0.0:
         course += 36000.0
-    p.cog = np.uint16(bounded(course, 0.0, 35999.0))
+    p.cog = np.uint16(round_within(course, 0.0, 35999.0))
     known = instance == 0 or link.receivers & (1 << instance) != 0
     p.fix_type = np.uint8(values[8] if known else FIX_NONE)
     link.receivers |= 1 << instance
@@ -242,24 +242,24 @@ def write_truth(
     lat, lon, height = geodetic(environment, state.position[0], state.position[1], state.position[2])
     force, gravity = state.specific_force, local_gravity(environment, state.position[0], state.position[2])
     north, east, down = to_ned(state.attitude, force[0], force[1], force[2])
-    p.acc[0] = np.int16(bounded(north * 1e3, -32768.0, 32767.0))
-    p.acc[1] = np.int16(bounded(east * 1e3, -32768.0, 32767.0))
-    p.acc[2] = np.int16(bounded((down + gravity) * 1e3, -32768.0, 32767.0))
+    p.acc[0] = np.int16(round_within(north * 1e3, -32768.0, 32767.0))
+    p.acc[1] = np.int16(round_within(east * 1e3, -32768.0, 32767.0))
+    p.acc[2] = np.int16(round_within((down + gravity) * 1e3, -32768.0, 32767.0))
     p.time_usec = time
     for i in range(4):
         p.q[i] = state.attitude[i]
     square = 0.0
     for i in range(3):
         p.rates[i] = state.angular_velocity[i]
-        p.vel[i] = np.int16(bounded(state.velocity[i] * 1e2, -32768.0, 32767.0))
+        p.vel[i] = np.int16(round_within(state.velocity[i] * 1e2, -32768.0, 32767.0))
         square += (state.velocity[i] - state.wind[i]) ** 2
-    p.lat = np.int32(bounded(math.degrees(lat) * 1e7, -900000000.0, 900000000.0))
-    p.lon = np.int32(bounded(math.degrees(lon) * 1e7, -1800000000.0, 1800000000.0))
-    p.alt = np.int32(bounded(height * 1e3, -2147483648.0, 2147483647.0))
+    p.lat = np.int32(round_within(math.degrees(lat) * 1e7, -900000000.0, 900000000.0))
+    p.lon = np.int32(round_within(math.degrees(lon) * 1e7, -1800000000.0, 1800000000.0))
+    p.alt = np.int32(round_within(height * 1e3, -2147483648.0, 2147483647.0))
     airspeed = math.sqrt(square) * 1e2
     _, _, density = air(environment, state.position[2])
-    p.true_airspeed = np.uint16(bounded(airspeed, 0.0, 65535.0))
-    p.ind_airspeed = np.uint16(bounded(airspeed * math.sqrt(density / SEA_LEVEL_DENSITY), 0.0, 65535.0))
+    p.true_airspeed = np.uint16(round_within(airspeed, 0.0, 65535.0))
+    p.ind_airspeed = np.uint16(round_within(airspeed * math.sqrt(density / SEA_LEVEL_DENSITY), 0.0, 65535.0))
     return write_frame(out, at, raw, _TRUTH, link)
 
 
@@ -284,17 +284,17 @@ def write_distance(
     """
     values = memory.values
     p.time_boot_ms = np.uint32((time // 1000) & 0xFFFFFFFF)
-    p.min_distance = np.uint16(bounded(values[1] * 1e2, 0.0, 65534.0))
-    p.max_distance = np.uint16(bounded(values[2] * 1e2, 0.0, 65534.0))
+    p.min_distance = np.uint16(round_within(values[1] * 1e2, 0.0, 65534.0))
+    p.max_distance = np.uint16(round_within(values[2] * 1e2, 0.0, 65534.0))
     p.type = np.uint8(0)
     p.id = np.uint8(sensor.instance)
     p.orientation = np.uint8(_orientation(sensor))
-    p.covariance = np.uint8(bounded(values[3] * 1e4, 0.0, 254.0))
+    p.covariance = np.uint8(round_within(values[3] * 1e4, 0.0, 254.0))
     if math.isfinite(values[0]):
-        p.current_distance = np.uint16(bounded(values[0] * 1e2, 0.0, 65534.0))
+        p.current_distance = np.uint16(round_within(values[0] * 1e2, 0.0, 65534.0))
         p.signal_quality = np.uint8(100)
     else:
-        p.current_distance = np.uint16(bounded(values[2] * 1e2 + 1.0, 0.0, 65535.0))
+        p.current_distance = np.uint16(round_within(values[2] * 1e2 + 1.0, 0.0, 65535.0))
         p.signal_quality = np.uint8(1)
     return write_frame(out, at, raw, _DISTANCE, link)
 
@@ -304,7 +304,7 @@ def write_flow(out: Bytes, at: int, p: Any, raw: Bytes, memory: SensorState, lin
     """HIL_OPTICAL_FLOW in rad, integrated over the sample; a distance of -1 means not measured."""
     values = memory.values
     p.time_usec = time
-    p.integration_time_us = np.uint32(bounded(values[5] * 1e6, 0.0, 4294967295.0))
+    p.integration_time_us = np.uint32(round_within(values[5] * 1e6, 0.0, 4294967295.0))
     p.integrated_x = values[0]
     p.integrated_y = values[1]
     for axis in range(3):

@@ -128,7 +128,7 @@ class LinkSockets:
             self.close()
             raise
 
-    def waiting(self, vehicle: int) -> tuple[socket.socket, str] | None:
+    def accept_waiting(self, vehicle: int) -> tuple[socket.socket, str] | None:
         """A new connection on a vehicle's port and the address of its client; None if there is none."""
         try:
             connection, address = self._listeners[vehicle].accept()
@@ -170,7 +170,7 @@ class LinkSockets:
         process = self._process(vehicle)
         return process is not None and is_busy(process)
 
-    def stopped(self, vehicle: int) -> bool:
+    def is_stopped(self, vehicle: int) -> bool:
         """Whether the flight stack's process has been stopped, as far as this host can see."""
         process = self._process(vehicle)
         return process is not None and is_stopped(process)

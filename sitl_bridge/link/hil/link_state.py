@@ -18,15 +18,15 @@
     a  a flight stack connected; one that answers every frame from the first on is in LOCKSTEP at once (n)
     b  its first answer
     c  QUIET without another answer, so none is under way any more
-    d  no answer for ``patience``, and it does not read its frames, or the server is to wait anyway
+    d  no answer for ``timeout``, and it does not read its frames, or the server is to wait anyway
     e  an answer
     f  it answers again: RECOVERED steps in a row (left behind: RECOVERED answers, at most GAP apart)
-    g  too many frames lie unread, or the socket takes no more of them for ``patience``
+    g  too many frames lie unread, or the socket takes no more of them for ``timeout``
     h  it has read its frames, or answers: STARTING if that is its first answer or none came yet, else SILENT
-    i  no answer for ``patience`` though it reads, also from LOCKSTEP and FROZEN
+    i  no answer for ``timeout`` though it reads, also from LOCKSTEP and FROZEN
     j  the flight stack closed the connection
     k  the server closed it, too
-    l  no answer for ``patience``, and the others are to fly on; also from LOCKSTEP, SILENT and FROZEN
+    l  no answer for ``timeout``, and the others are to fly on; also from LOCKSTEP, SILENT and FROZEN
     m  no other flight stack is in lockstep any more
 
 ``answer_came`` and ``limit_passed`` are the transitions within the compiled loop (b, c, e, f, h), where j is
@@ -187,17 +187,17 @@ def answer_came(link: Link, earlier: int, now: int) -> None:
 
 
 @compiled
-def answer_limit(link: Link, patience: int, unanswered_until: int) -> int:
+def answer_limit(link: Link, timeout: int, unanswered_until: int) -> int:
     """Until when (ns) the answer is waited for in the link's present state.
 
     Args:
-        patience: ns, in lockstep.
+        timeout: ns, in lockstep.
         unanswered_until: ns, while the flight stack does not answer: when the next step is due at real time.
     """
     if link.state == LinkState.SETTLING:
         return link.quiet_until
     if in_lockstep(link) or link.state == LinkState.FROZEN or link.out_end > 0:
-        return link.wait_start + patience
+        return link.wait_start + timeout
     return unanswered_until
 
 
@@ -217,7 +217,7 @@ def limit_passed(link: Link) -> bool:
 
 
 def when_overdue(link: Packed, on_stall: OnStall, others_fly: bool, reads: bool) -> LinkState:
-    """The state that follows when no answer came for ``patience`` (d, g, h, i, l).
+    """The state that follows when no answer came for ``timeout`` (d, g, h, i, l).
 
     Args:
         link: LINK record.

@@ -34,7 +34,7 @@ busy machine delays a reader, and little enough to catch up at once."""
 FAULT_INTERVAL = 0.2
 """s of wall time between checks of the links' fault counters."""
 MOST_EXTENSIONS = 10
-"""Times ``patience`` that an answer of a busy flight stack is waited for.  Measured: answers took up to 2.6 s
+"""Times ``timeout`` that an answer of a busy flight stack is waited for.  Measured: answers took up to 2.6 s
 beside 16 other runnable threads on two processors."""
 _NOT_WAITED_FOR = (LinkState.STARTING, LinkState.SILENT, LinkState.FROZEN, LinkState.LEFT_BEHIND)
 
@@ -45,7 +45,7 @@ class Links:
     Args:
         ports: TCP ports, for messages.
         on_stall: what to do if an answer is overdue.
-        patience: ns after which an answer is overdue.
+        timeout: ns after which an answer is overdue.
         step: us of simulated time a step.
         note_stall: takes the vehicle, and whether its flight stack stops answering or is in lockstep again.
         prompt: vehicles whose flight stacks answer every frame from the first on.
@@ -58,7 +58,7 @@ class Links:
         ports: Sequence[int],
         *,
         on_stall: OnStall,
-        patience: int,
+        timeout: int,
         step: int,
         notify: Callable[[str], None],
         restart: Callable[[int], None],
@@ -67,7 +67,7 @@ class Links:
     ) -> None:
         self.arrays, self.sockets, self.ports = arrays, sockets, ports
         self._records = arrays.links
-        self._on_stall, self._patience, self._step = on_stall, patience, step
+        self._on_stall, self._timeout, self._step = on_stall, timeout, step
         self._notify, self._note_stall = notify, note_stall
         self._restart, self._prompt = restart, prompt
         self._flown: set[int] = set()  # vehicles whose flight stack has gone
@@ -110,7 +110,7 @@ class Links:
         """
         accepted = False
         for i in range(len(self.ports)):
-            waiting = self.sockets.waiting(i)
+            waiting = self.sockets.accept_waiting(i)
             if waiting is None:
                 continue
             connection, address = waiting
@@ -175,9 +175,9 @@ class Links:
             UserError: if the run is to end then.
         """
         now = time.monotonic_ns()
-        seconds = self._patience * 1e-9
+        seconds = self._timeout * 1e-9
         for i, link in enumerate(self._records):
-            late = link["answer"] == Answer.AWAITED and now - link["wait_start"] >= self._patience
+            late = link["answer"] == Answer.AWAITED and now - link["wait_start"] >= self._timeout
             if link["fd"] < 0 or not late:
                 continue
             if self._answer_may_come(i):
@@ -187,7 +187,7 @@ class Links:
                 raise UserError(f"port {self.ports[i]}: no answer for {seconds:g} s (--on-stall abort)")
             link["wait_start"] = now
             # One that was stopped after it read a frame, and before it answered, reads no more.
-            stopped = self.sockets.stopped(i)
+            stopped = self.sockets.is_stopped(i)
             reads = not stopped and self.sockets.unread(i) == 0 and link["out_end"] == 0
             link["state"] = state = when_overdue(link, self._on_stall, self._others_fly(i), reads)
             if state is LinkState.LEFT_BEHIND:
@@ -223,7 +223,7 @@ class Links:
                 self._say(
                     vehicle,
                     "the machine is busy: the flight stack has computed or waited for a processor for"
-                    f" {self._patience * 1e-9:g} s; the simulation waits for its answer",
+                    f" {self._timeout * 1e-9:g} s; the simulation waits for its answer",
                 )
         self.extensions[vehicle] = answers, extensions
         return True

@@ -68,7 +68,7 @@ class Loop(Record):
     waiting: int  # 1: frames are out and not all answered
     pace: int  # ns of wall time a step, 0 = as fast as possible
     due: int  # ns, monotonic, when the next step may begin
-    patience: int  # ns to wait for an answer in lockstep before the server decides
+    timeout: int  # ns to wait for an answer in lockstep before the server decides
     unanswered_wait: int  # ns a step at real time, the pace of flight stacks that do not answer
     unanswered_due: int  # ns, monotonic, when the next step may begin at that pace
     rows: int  # in the log block
@@ -261,7 +261,7 @@ def _watch_awaited(loop: Loop, arrays: LinkArrays, until: int) -> tuple[int, int
             return CLOSED, until, -1
         if link.answer != Answer.AWAITED:
             continue
-        limit = answer_limit(link, loop.patience, unanswered_until)
+        limit = answer_limit(link, loop.timeout, unanswered_until)
         if now >= limit:
             if limit_passed(link):
                 return OVERDUE, until, -1

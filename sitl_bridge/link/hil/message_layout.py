@@ -187,7 +187,7 @@ def checksum(data: Bytes, start: int, end: int, extra: int) -> int:
 
 
 @compiled
-def unsigned(data: Bytes, at: int, size: int) -> int:
+def read_unsigned(data: Bytes, at: int, size: int) -> int:
     """The number of ``size`` bytes, the lowest first."""
     value: Any = 0
     for i in range(size):

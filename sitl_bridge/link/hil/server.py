@@ -45,7 +45,7 @@ class LockstepServer(RunClock):
         simulation: its vehicles; vehicle i is served on ``ports[i]``.
         ports: TCP ports, 4560 + i by default.
         speed: simulated over wall time; ``math.inf`` for as fast as the flight stacks answer.
-        patience: s of wall time to wait for an answer before it counts as overdue.
+        timeout: s of wall time to wait for an answer before it counts as overdue.
         on_stall: what to do then.  ``continue``: go on at real time with the flight stack's last commands if
             it still reads its link, wait if it is frozen.  ``wait``: always wait.  ``leave``: continue with
             the other vehicles at their own speed, while any is in lockstep.  ``abort``: end the run.
@@ -77,7 +77,7 @@ class LockstepServer(RunClock):
         ports: Sequence[int] | None = None,
         host: str = "127.0.0.1",
         speed: float = 1.0,
-        patience: float = 1.0,
+        timeout: float = 1.0,
         on_stall: OnStall = "continue",
         recorder: StepRecorder | None = None,
         hosts: Sequence[SensorHost] = (),
@@ -97,7 +97,7 @@ class LockstepServer(RunClock):
         self.hosts = tuple(hosts)
         self.errors = ErrorLog(notify) if errors is None else errors
         self.failure: BaseException | None = None
-        self._loop_array = self._new_loop(simulation, patience)
+        self._loop_array = self._new_loop(simulation, timeout)
         self.loop: Any = self._loop_array[0]
         self.arrays = kernel.LinkArrays.of(simulation)
         self._link_handles = handles_of(self.arrays)
@@ -110,7 +110,7 @@ class LockstepServer(RunClock):
             self._open_sockets(host),
             self.ports,
             on_stall=on_stall,
-            patience=int(self.loop["patience"]),
+            timeout=int(self.loop["timeout"]),
             step=simulation.step,
             notify=notify,
             restart=self._restart,
@@ -132,11 +132,11 @@ class LockstepServer(RunClock):
             raise
 
     @staticmethod
-    def _new_loop(simulation: Simulation, patience: float) -> Records:
+    def _new_loop(simulation: Simulation, timeout: float) -> Records:
         loop = np.zeros(1, kernel.LOOP)
         loop["time"], loop["step"] = simulation.time, simulation.step
         loop["substeps"] = simulation.substeps
-        loop["patience"] = round(patience * 1e9)
+        loop["timeout"] = round(timeout * 1e9)
         loop["unanswered_wait"] = simulation.step * 1000
         return loop
 

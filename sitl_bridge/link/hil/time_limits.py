@@ -25,7 +25,7 @@ class TimeLimit:
         self.until: int | None = None
         self.reached_at = math.inf
         """s of the monotonic clock when simulated time reached ``until``; inf before."""
-        self.patience = math.inf
+        self.timeout = math.inf
         """s of wall time."""
         self.behind = False
         """Whether it was in the past when it was set."""
@@ -35,22 +35,22 @@ class TimeLimit:
         self.awaits_others = False
         """Whether it waits for programs that are no part of the run, however long they take."""
         self.overdue = False
-        """Whether ``until`` was reached and not moved for ``patience``: time runs at real time."""
+        """Whether ``until`` was reached and not moved for ``timeout``: time runs at real time."""
 
     @property
     def speed(self) -> float:
         """Greatest speed factor that it allows now."""
         return min(self.fastest, 1.0) if self.overdue else self.fastest
 
-    def run_until(self, time_us: int | None, patience: float = math.inf) -> None:
+    def run_until(self, time_us: int | None, timeout: float = math.inf) -> None:
         """Let simulated time run to ``time_us`` and wait there for a later limit.
 
         Args:
             time_us: us of simulated time, on the flight stacks' clock; None for no limit.
-            patience: s of wall time; without a later limit after that, it continues at real time until one is
+            timeout: s of wall time; without a later limit after that, it continues at real time until one is
                 set.
         """
-        self._limits.set_until(self, time_us, patience)
+        self._limits.set_until(self, time_us, timeout)
 
     def at_most(self, speed: float) -> None:
         """Run at most ``speed`` times real time from the next step on; ``math.inf`` for no limit."""
@@ -102,13 +102,13 @@ class TimeLimits:
         self.pace_changed()
         self._time_changed(False)
 
-    def set_until(self, limit: TimeLimit, until: int | None, patience: float) -> None:
+    def set_until(self, limit: TimeLimit, until: int | None, timeout: float) -> None:
         """Set how far a limit lets time run (``TimeLimit.run_until``)."""
         if not self._bind:
             return
         with self._lock:
             before, limit.until, limit.reached_at = limit.until, until, math.inf
-            limit.patience = patience
+            limit.timeout = timeout
             limit.behind = until is not None and until < self._now()
             limit.set_at = time.monotonic()
             was_overdue, limit.overdue = limit.overdue, False
@@ -141,14 +141,14 @@ class TimeLimits:
                     limit.until, limit.set_at = now + NEXT_REPORT_TIME, wall
                     continue
                 limit.reached_at = min(limit.reached_at, wall)
-                was_overdue, limit.overdue = limit.overdue, wall - limit.reached_at > limit.patience
+                was_overdue, limit.overdue = limit.overdue, wall - limit.reached_at > limit.timeout
                 if limit.overdue and not was_overdue:
-                    late.append(limit.patience)
+                    late.append(limit.timeout)
             overdue = any(limit.overdue for limit in self._limits)
             allowed = [x.until for x in self._limits if x.until is not None and not x.overdue]
-        for patience in late:
+        for timeout in late:
             self._notify(
-                f"the mission has not let simulated time go on for {patience:g} s; it goes on at real time"
+                f"the mission has not let simulated time go on for {timeout:g} s; it goes on at real time"
                 " until the mission does, and this flight will not repeat to the bit"
             )
         if overdue or overdue_before:

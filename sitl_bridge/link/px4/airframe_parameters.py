@@ -161,7 +161,7 @@ def parameters_for(
         UserError: for an airframe that cannot hover.
     """
     try:
-        return _derived(airframe, world or World(), speed, battery_over_mavlink)
+        return _derive(airframe, world or World(), speed, battery_over_mavlink)
     except (ArithmeticError, ValueError) as error:
         raise UserError(
             f"{airframe.name}: cannot compute PX4 parameters ({error}); compare thrust, torque,"
@@ -169,7 +169,7 @@ def parameters_for(
         ) from error
 
 
-def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlink: bool) -> Parameters:
+def _derive(airframe: Airframe, world: World, speed: float, battery_over_mavlink: bool) -> Parameters:
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
     result = performance(airframe.record, density, float(environment["gravity"]))

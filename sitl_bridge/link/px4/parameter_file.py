@@ -81,7 +81,7 @@ def read_parameter_file(path: Path) -> Parameters:
         if row is None:
             faults.append(f"line {number}: {shortened(line.strip(), 60)!r} is no parameter: write NAME VALUE")
         elif row["component"] in (None, *AUTOPILOT):
-            found[row["name"]] = _typed(row["value"], value, row["type"])
+            found[row["name"]] = _parse_value(row["value"], value, row["type"])
     if not found and not faults:
         faults.append("holds no parameters")
     if len(faults) > MOST_FAULTS:
@@ -91,7 +91,7 @@ def read_parameter_file(path: Path) -> Parameters:
     return found
 
 
-def _typed(text: str, value: float, kind: str | None) -> int | float:
+def _parse_value(text: str, value: float, kind: str | None) -> int | float:
     """Return a value as an int if its MAV_PARAM_TYPE says so, or without one its text."""
     whole = math.isfinite(value) and value == int(value)
     integer = text.lstrip("+-").isdigit() if kind is None else int(kind) < mavlink.MAV_PARAM_TYPE_REAL32

@@ -27,7 +27,7 @@ BATCH = 40
 RETRY = 0.3
 """Time after which a request counts as lost, s of wall time."""
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 """Time without an answer after which the rest counts as unanswered, s of wall time."""
 
 LISTED = 6
@@ -72,7 +72,7 @@ class ReadBack:
         """
         if math.isnan(self._answered):
             self._answered = now
-        if now - self._answered > PATIENCE:
+        if now - self._answered > TIMEOUT:
             self.unanswered, self._left = tuple(self._left), []
         if not self._left or (self._awaited and now - self._asked < RETRY):
             return []

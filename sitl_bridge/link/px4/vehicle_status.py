@@ -155,7 +155,7 @@ def _system_time(m: MavlinkMessage) -> JsonObject:
     return {"time": m.time_boot_ms * 1e-3}
 
 
-def _landed(m: MavlinkMessage) -> JsonObject:
+def _landed_state(m: MavlinkMessage) -> JsonObject:
     return {"landed": LANDED_STATES.get(m.landed_state, "unknown")}
 
 
@@ -193,7 +193,7 @@ READERS: dict[int, Callable[[MavlinkMessage], JsonObject]] = {
     mavlink.MAVLINK_MSG_ID_ATTITUDE: _attitude,
     mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: _battery,
     mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: _estimator,
-    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: _landed,
+    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: _landed_state,
 }
 """Decoding functions by message id."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from sitl_bridge.base.errors import UserError, masked
+from sitl_bridge.base.errors import UserError, mask_passwords
 from sitl_bridge.live.run.messages import IDENTIFIER
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -72,13 +72,13 @@ class BusAddress:
         embedded = text.split(":")[0].split("?")[0] == "embedded"
         url = urlsplit(text.replace("embedded", "embedded://127.0.0.1", 1) if embedded else text)
         if not embedded and (url.scheme not in PORTS or not url.hostname):
-            raise UserError(f"--bus {masked(text)!r}: {FORMS}")
+            raise UserError(f"--bus {mask_passwords(text)!r}: {FORMS}")
         if url.path not in ("", "/") or url.fragment:
-            raise UserError(f"--bus {masked(text)!r}: only ?options may follow the port; {FORMS}")
+            raise UserError(f"--bus {mask_passwords(text)!r}: only ?options may follow the port; {FORMS}")
         if url.password is not None:
             raise UserError(
-                f"--bus {masked(text)!r}: other users of this machine can read a command line; give the "
-                f"password in the environment variable {PASSWORD}, or with ?password_file=FILE"
+                f"--bus {mask_passwords(text)!r}: other users of this machine can read a command line; give "
+                f"the password in the environment variable {PASSWORD}, or with ?password_file=FILE"
             )
         options = _options(text, url)
         if "password_file" in options:
@@ -86,7 +86,7 @@ class BusAddress:
         tls = url.scheme == "mqtts"
         ca = Path(options["ca"]) if "ca" in options else None
         if ca is not None and not tls:
-            raise UserError(f"--bus {masked(text)!r}: a CA file needs mqtts://")
+            raise UserError(f"--bus {mask_passwords(text)!r}: a CA file needs mqtts://")
         address = cls(
             embedded=embedded,
             host=url.hostname or "127.0.0.1",
@@ -168,7 +168,9 @@ def _options(text: str, url: SplitResult) -> dict[str, str]:
     options = dict(pairs)
     unknown = [name for name in options if name not in OPTIONS]
     if unknown or len(options) != len(pairs) or "" in options.values():
-        raise UserError(f"--bus {masked(text)!r}: the options are {', '.join(OPTIONS)}, each once; {FORMS}")
+        raise UserError(
+            f"--bus {mask_passwords(text)!r}: the options are {', '.join(OPTIONS)}, each once; {FORMS}"
+        )
     return options
 
 
@@ -176,7 +178,7 @@ def _port(text: str, url: SplitResult) -> int:
     try:
         given = url.port
     except ValueError as error:
-        raise UserError(f"--bus {masked(text)!r}: the port must be a number up to 65535") from error
+        raise UserError(f"--bus {mask_passwords(text)!r}: the port must be a number up to 65535") from error
     return given if given is not None else PORTS.get(url.scheme, 0)
 
 
@@ -186,5 +188,5 @@ def _rate(text: str, value: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0.1 <= rate <= 100.0:
-        raise UserError(f"--bus {masked(text)!r}: the rate must be 0.1 to 100 Hz, not {value}")
+        raise UserError(f"--bus {mask_passwords(text)!r}: the rate must be 0.1 to 100 Hz, not {value}")
     return rate

@@ -60,7 +60,7 @@ class Bus(Outlet):
         settings = ClientSettings(self.address, self.port, self.url, run, vehicles, directory)
         super().start([settings.message(), *first])
 
-    def _ended(self) -> None:
+    def _note_end(self) -> None:
         self.connected.clear()
 
     def process(self, message: Sent) -> None:

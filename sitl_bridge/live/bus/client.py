@@ -94,7 +94,7 @@ class Client:
         self._fresh = asyncio.Event()
         self._stop = asyncio.Event()
         self._is_connected = False
-        self._told, self._reconnect_wait = False, FIRST_WAIT
+        self._last_heartbeat, self._reconnect_wait = False, FIRST_WAIT
         """Whether the user was told of a failure, and s of wall time."""
 
     def _time(self) -> float:
@@ -166,15 +166,15 @@ class Client:
                 async with self._client() as client:
                     await self._run_connection(client)
             except (aiomqtt.MqttError, OSError) as error:
-                if not self._told and (self._is_connected or not self._starting()):
+                if not self._last_heartbeat and (self._is_connected or not self._broker_may_be_starting()):
                     where, why = self._settings.url, self._failure_reason(error)
                     self._notify(f"bus: no connection to {where}: {why}; trying again")
-                    self._told = True
+                    self._last_heartbeat = True
             self._send_connected(False)
             await self._wait(self._reconnect_wait)
             self._reconnect_wait = min(2.0 * self._reconnect_wait, LONGEST_WAIT)
 
-    def _starting(self) -> bool:
+    def _broker_may_be_starting(self) -> bool:
         """Whether the embedded broker may still be starting, which takes about a second."""
         return self.address.embedded and self._broker is not None and self._broker.poll() is None
 
@@ -234,14 +234,14 @@ class Client:
         finally:
             await _end({stop, *work})
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._farewell(client), FAREWELL_TIMEOUT)
+            await asyncio.wait_for(self._clear_retained(client), FAREWELL_TIMEOUT)
 
     async def _note_lasting(self, _client: aiomqtt.Client) -> None:
         """Forget the failures before, once the connection lasts."""
         await asyncio.sleep(LASTING)
-        if self._told:
+        if self._last_heartbeat:
             self._notify(f"bus: connected to {self._settings.url}")
-        self._told, self._reconnect_wait = False, FIRST_WAIT
+        self._last_heartbeat, self._reconnect_wait = False, FIRST_WAIT
         await self._stop.wait()
 
     async def _listen(self, client: aiomqtt.Client) -> None:
@@ -320,9 +320,9 @@ class Client:
         status = Status(online=online, vehicles=self.topics.vehicles, **asdict(self.queue.counts))
         await client.publish(self.topics.status, status.model_dump_json(), qos=1, retain=True)
 
-    async def _farewell(self, client: aiomqtt.Client) -> None:
+    async def _clear_retained(self, client: aiomqtt.Client) -> None:
         """Remove the run's retained messages from a foreign broker, except its offline status."""
-        for topic in self.topics.retained():
+        for topic in self.topics.retained_topics():
             await client.publish(topic, b"", qos=0, retain=True)
         if self.address.embedded:
             await client.subscribe(self.topics.status)
@@ -353,9 +353,9 @@ def main() -> None:
     """Run the client on the link with the given file descriptor."""
     lower_priority()
     link = PipeEnd(socket.socket(fileno=int(sys.argv[1])), FROM_BRIDGE)
-    told = link.receive()
-    assert isinstance(told, Settings)
-    settings = ClientSettings.from_message(told)
+    received = link.receive()
+    assert isinstance(received, Settings)
+    settings = ClientSettings.from_message(received)
 
     async def run() -> None:
         await Client(settings, link).run()

@@ -53,7 +53,7 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.ros2.choices import RosChoices
 from sitl_bridge.live.ros2.commands import RosCommands
-from sitl_bridge.live.ros2.participant import Participant
+from sitl_bridge.live.ros2.participant import PAUSED, Participant
 from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
@@ -76,8 +76,6 @@ TRANSFORMS = "/tf"
 """Topic of the vehicles' motion."""
 CLOCK = "/clock"
 """Topic of simulated time, published at every step."""
-PAUSED = "/simulation/paused"
-"""Topic that says whether simulated time is paused, at each change."""
 LEAD = 5
 """Steps that simulated time may be ahead of what the nodes have handled: the depth of ROS's sensor data."""
 LOOK = 0.05
@@ -325,7 +323,7 @@ class RosGraph:
 
     def _publish(self, part: StepsPart) -> None:
         """Publish some steps in the order of their times; simulated time comes first."""
-        topics = set(self._participant.subscribed())
+        topics = set(self._participant.subscribed_topics())
         series = [self._series(found) for found in self._messages(part, topics) if found.topic in topics]
         for _, topic, data in heapq.merge(*series, key=lambda message: message[0]):
             self._participant.publish(topic, data)
@@ -346,7 +344,7 @@ class RosGraph:
         self._send(mountings(mounted, self._simulation.time * 1000, others))
 
     def _publish_estimates(self) -> None:
-        topics, moving = set(self._participant.subscribed()), self._choices.tf == "estimate"
+        topics, moving = set(self._participant.subscribed_topics()), self._choices.tf == "estimate"
         for number, name in enumerate(self._simulation.names):
             topic = estimate_topic(name)
             if topic in topics or (moving and TRANSFORMS in topics):
@@ -373,7 +371,7 @@ class RosGraph:
     def _publish_markers(self) -> None:
         try:
             run = RecordedRun(self._run.directory)
-            found = run.described(lambda _description: list(marker_messages(run)))
+            found = run.describe(lambda _description: list(marker_messages(run)))
         except UserError as error:
             self._run.notify(f"ROS 2 has no markers: {error}")
             return
@@ -408,7 +406,7 @@ class RosGraph:
                 self._send(made)
             for topic, place, picture in pictures(runner.specification, name, sample.arrays):
                 self._participant.advertise(topic, COMPRESSED)
-                if topic in set(self._participant.subscribed()):
+                if topic in set(self._participant.subscribed_topics()):
                     self._send(compressed_message(picture, sample.time, topic, place))
 
     def _messages(self, part: StepsPart, topics: set[str]) -> Iterator[RosMessages]:

@@ -29,8 +29,8 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 from sitl_bridge.analysis.export.cdr_layout import HEADER
-from sitl_bridge.analysis.export.ros_topics import renamed
-from sitl_bridge.live.ros2.types import dds_type, encoded, type_hash
+from sitl_bridge.analysis.export.ros_topics import rename
+from sitl_bridge.live.ros2.types import dds_type, encode, type_hash
 
 CONFIGURATION = """<CycloneDDS><Domain id="any">
 <General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast>
@@ -49,7 +49,9 @@ LOOPBACK = b"lo"
 DEPTH, DEPTH_OF_LARGE = 200, 5
 """Messages that wait for a reliable subscriber; of pictures and clouds fewer."""
 LARGE = ("sensor_msgs/Image", "sensor_msgs/PointCloud2")
-KEPT = ("/tf_static", "/map", "/markers", "/robot_description", "/simulation/paused")
+PAUSED = "/simulation/paused"
+"""Topic that says whether simulated time is paused, at each change."""
+KEPT = ("/tf_static", "/map", "/markers", "/robot_description", PAUSED)
 """Ends of the topics whose last message is kept for subscribers that come later."""
 BLOCKING = 1_000_000
 """ns for which a writer waits for a subscriber that reads nothing; then the message is left out for it."""
@@ -156,7 +158,7 @@ class Participant:
 
     def name_of(self, topic: str) -> str | None:
         """A topic's name for others; None for one that is left out."""
-        return renamed(topic, self._topics)
+        return rename(topic, self._topics)
 
     def advertise(self, topic: str, name: str) -> None:
         """Offer a topic with messages ``package/Type``; safe to call twice."""
@@ -210,7 +212,7 @@ class Participant:
     def request(self, service: str, fields: bytes) -> None:
         """Call a service with a request's fields in CDR, aligned to 8 bytes."""
         name, writer = self._callers[service]
-        writer.write(encoded(name, HEADER + self._identity(service) + fields))
+        writer.write(encode(name, HEADER + self._identity(service) + fields))
 
     def _read(
         self, name: str, topic: Topic[IdlStruct], wanted: Qos, take: Callable[[IdlStruct], None]
@@ -257,7 +259,7 @@ class Participant:
     def _guid(entity: Entity) -> bytes:
         return bytes(entity.guid.bytes)
 
-    def subscribed(self) -> Iterator[str]:
+    def subscribed_topics(self) -> Iterator[str]:
         """The topics that somebody reads, and those that are kept."""
         for topic, (_, writer) in self._writers.items():
             if topic.endswith(KEPT) or writer.get_matched_subscriptions():
@@ -269,7 +271,7 @@ class Participant:
             return
         name, writer = self._writers[topic]
         try:
-            writer.write(encoded(name, data))
+            writer.write(encode(name, data))
         except DDSException as error:
             if error.code != DDSException.DDS_RETCODE_TIMEOUT:
                 raise

@@ -71,7 +71,7 @@ def dds_type(name: str) -> type[IdlStruct]:
     return made
 
 
-def encoded(name: str, data: bytes) -> IdlStruct:
+def encode(name: str, data: bytes) -> IdlStruct:
     """A message of ``package/Type`` that is CDR already."""
     kind = dds_type(name)
     made: IdlStruct = object.__new__(kind)

@@ -79,7 +79,7 @@ def _as_received(command: BusCommand) -> JsonObject:
     return command.model_dump(mode="json", exclude_unset=True)
 
 
-def _validated(command: object, info: ValidationInfo) -> BusCommand:
+def _validate(command: object, info: ValidationInfo) -> BusCommand:
     """The command of an order from another process, which is not trusted: it is validated again."""
     address = info.data.get("address")
     known = commands_for(address.vehicle) if address is not None else {}
@@ -93,7 +93,7 @@ class Order:
     """An accepted command."""
 
     address: Address
-    command: Annotated[BusCommand, PlainSerializer(_as_received), PlainValidator(_validated)]
+    command: Annotated[BusCommand, PlainSerializer(_as_received), PlainValidator(_validate)]
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ class Outlet:
         except BaseException as error:  # noqa: BLE001  (reported and kept; the simulation goes on)
             self._fail(error)
         finally:
-            self._ended()
+            self._note_end()
 
     @contextlib.contextmanager
     def _passing(self) -> Iterator[None]:
@@ -183,7 +183,7 @@ class Outlet:
         self.failure = error
         self.errors.lose(self._name, error)
 
-    def _ended(self) -> None:
+    def _note_end(self) -> None:
         """Note that the process is served no longer."""
 
     def process(self, message: Sent) -> None:

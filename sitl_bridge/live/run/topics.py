@@ -61,7 +61,7 @@ class Topics:
         """Topic of the reply to one request."""
         return f"{self.root}/reply/{request_id}"
 
-    def retained(self) -> list[str]:
+    def retained_topics(self) -> list[str]:
         """Return all retained topics except the status."""
         vehicles = [topic(name) for name in self.vehicles for topic in (self.state, self.health)]
         return [self.clock, self.world, *vehicles]

@@ -29,7 +29,7 @@ from sitl_bridge.analysis.export.seen_samples import image_message
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.launch import lower_priority
 from sitl_bridge.live.run.client_link import Picture, PictureRequest, RowsRequest, Sent
-from sitl_bridge.live.view.pictures import unpacked
+from sitl_bridge.live.view.pictures import unpack_picture
 from sitl_bridge.live.view.run_link import RunLink, quit_now
 from sitl_bridge.live.view.viewed_run import Camera, ViewedRun
 from sitl_bridge.record.followed_steps import StepFollower
@@ -136,7 +136,7 @@ class FoxgloveStream:
     def _markers(self) -> list[RosMessages]:
         run = self._run.recorded
         try:
-            return run.described(lambda _description: list(marker_messages(run)))
+            return run.describe(lambda _description: list(marker_messages(run)))
         except UserError as error:
             self._link.notify(f"plan and formation are not shown: {error}")
             return []
@@ -168,7 +168,7 @@ class FoxgloveStream:
         self._shown[topic] = picture.time
         frame = f"{base_link(picture.vehicle)}/{ros_name(picture.sensor)}"
         taken = self._run.start * 1000 + round(picture.time * 1e9)
-        self._ros.log([image_message(unpacked(picture), taken, topic, frame)])
+        self._ros.log([image_message(unpack_picture(picture), taken, topic, frame)])
 
 
 def main() -> None:

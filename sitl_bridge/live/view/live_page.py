@@ -24,7 +24,7 @@ from sitl_bridge.live.run.command_queue import Counts
 from sitl_bridge.live.run.messages import Reply
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page, page_url
-from sitl_bridge.live.view.pictures import INTERVAL, PictureClock, unpacked
+from sitl_bridge.live.view.pictures import INTERVAL, PictureClock, unpack_picture
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.stage import Stage
 from sitl_bridge.live.view.viewed_run import ViewedRun
@@ -57,7 +57,7 @@ class LivePage:
         in_server(self._server, self._build)  # a page of an earlier run connects at once
         self._shown_time = -1
         self._followed = 0.0
-        self._told: set[str] = set()
+        self._shown_errors: set[str] = set()
         self._due = {"state": 0.0, "tracks": 0.0, "camera": 0.0}
         self._wind = 0.0
         self._link.notify(f"live view at {page_url(port)}")
@@ -76,7 +76,7 @@ class LivePage:
 
     def _take(self, message: Sent) -> None:
         if isinstance(message, Picture) and message.height:
-            picture = unpacked(message)
+            picture = unpack_picture(message)
             in_server_soon(self._server, lambda: self._panel.show_picture(picture))
         elif isinstance(message, StackReports):
             reports = message.reports
@@ -103,8 +103,8 @@ class LivePage:
         try:
             in_server(self._server, lambda: self._show(now))
         except ValueError as error:
-            if str(error) not in self._told:
-                self._told.add(str(error))
+            if str(error) not in self._shown_errors:
+                self._shown_errors.add(str(error))
                 self._link.notify(f"live view: {error}")
 
     def _is_due(self, what: str, now: float, interval: float) -> bool:

@@ -21,7 +21,7 @@ RATE = 25.0
 INTERVAL = 1.0 / RATE
 
 
-def packed(vehicle: str, sensor: str, taken: float, arrays: Columns) -> Picture:
+def pack_picture(vehicle: str, sensor: str, taken: float, arrays: Columns) -> Picture:
     """The picture of a sample that was taken at ``taken`` s for the link; of height 0 if it has none."""
     for name in ARRAYS:
         if name in arrays:
@@ -31,7 +31,7 @@ def packed(vehicle: str, sensor: str, taken: float, arrays: Columns) -> Picture:
     return Picture(vehicle, sensor, -1.0, 0, 0, "")
 
 
-def unpacked(picture: Picture) -> Bytes:
+def unpack_picture(picture: Picture) -> Bytes:
     """(h, w, 3) of a picture from the link."""
     data = np.frombuffer(base64.b64decode(picture.pixels), np.uint8)
     return data.reshape(picture.height, picture.width, 3)

@@ -40,7 +40,7 @@ class DrawnObject:
     moving: bool  # whether it has a path
 
 
-def drawn_objects(scene: Scene) -> Iterator[DrawnObject]:
+def draw_objects(scene: Scene) -> Iterator[DrawnObject]:
     """Yield the drawings of a scene, in the order of its shapes; endless planes are left out."""
     for index, (name, shape) in enumerate(scene.objects()):
         kind, half = int(shape["kind"]), shape["half_size"]
@@ -121,14 +121,14 @@ def cell_faces(grid: VoxelGrid) -> Triangles:
         places = np.argwhere(occupied & ~binary_erosion(occupied))  # one of its six neighbours is free
         if len(places) <= MOST_CELLS:
             break
-        step, occupied = 2 * step, _halved(occupied)
+        step, occupied = 2 * step, _halve(occupied)
     cube = box((1.0, 1.0, 1.0), np.full(3, 0.5))
     points = (places[:, None] + cube.vertices) * (grid.size * step)
     faces = cube.faces + np.arange(len(places), dtype=np.uint32)[:, None, None] * np.uint32(8)
     return Triangles(points.reshape(-1, 3), faces.reshape(-1, 3))
 
 
-def _halved(occupied: Mask) -> Mask:
+def _halve(occupied: Mask) -> Mask:
     """Cells of twice the edge, occupied where one of the eight is."""
     even = np.pad(occupied, [(0, size % 2) for size in occupied.shape])
     shape = [part for size in even.shape for part in (size // 2, 2)]

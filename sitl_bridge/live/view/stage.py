@@ -19,7 +19,7 @@ from sitl_bridge.base.rotations import heading, wrap_angle
 from sitl_bridge.core.world.ray_casting import cast_rays
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.scene import place_moving_shapes
-from sitl_bridge.live.view.scene_shapes import DrawnObject, drawn_objects
+from sitl_bridge.live.view.scene_shapes import DrawnObject, draw_objects
 from sitl_bridge.live.view.vehicle_shapes import VehicleShape, blades, vehicle_shape
 from sitl_bridge.live.view.viewed_run import ViewedRun
 
@@ -136,7 +136,7 @@ class Stage:
 
     def _draw_objects(self) -> None:
         shapes = self._run.scene.shapes
-        for drawn in drawn_objects(self._run.scene):
+        for drawn in draw_objects(self._run.scene):
             shape = shapes[drawn.index]
             place = to_enu(shape["position"][None])[0]
             frame = self._server.scene.add_frame(
@@ -160,7 +160,7 @@ class Stage:
             )
 
     def _draw_plans(self) -> None:
-        lines, self._slots = self._run.planned()
+        lines, self._slots = self._run.planned_lines()
         for k, line in enumerate(lines):
             points = to_enu(line.path)
             if len(points) > 1:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sitl_bridge.live.run.client_link import PictureRequest, Sent, SnapshotRequest, StackReports
 from sitl_bridge.live.run.outlet import Outlet, RunContext
 from sitl_bridge.live.view.page_server import page_url, require_free_port, require_viser
-from sitl_bridge.live.view.pictures import packed
+from sitl_bridge.live.view.pictures import pack_picture
 from sitl_bridge.perception.sensor_runner import SensorRunner
 
 
@@ -35,10 +35,10 @@ class Stream(Outlet):
                 runner = self._runners.get((vehicle, sensor))
                 sample = None if runner is None else runner.latest
                 if sample is None:
-                    self._send(packed(vehicle, sensor, -1.0, {}))
+                    self._send(pack_picture(vehicle, sensor, -1.0, {}))
                 else:
                     seconds = (sample.time - self._source.simulation.start) * 1e-6
-                    self._send(packed(vehicle, sensor, seconds, sample.arrays))
+                    self._send(pack_picture(vehicle, sensor, seconds, sample.arrays))
             case _:
                 super().process(message)
 

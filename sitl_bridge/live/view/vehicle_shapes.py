@@ -53,7 +53,7 @@ def box(size: tuple[float, float, float], centre: Floats, turn: Rotation | None 
     return Triangles((corners if turn is None else turn.apply(corners)) + centre, _SIDES)
 
 
-def joined(parts: list[Triangles]) -> Triangles:
+def join(parts: list[Triangles]) -> Triangles:
     """Several sets of triangles as one."""
     firsts = np.cumsum([0, *(len(part.vertices) for part in parts[:-1])])
     faces = [part.faces + np.uint32(first) for part, first in zip(parts, firsts, strict=True)]
@@ -65,7 +65,7 @@ def blades() -> Triangles:
     tilt = Rotation.from_euler("x", 12.0, degrees=True)
     right = box((0.95, 0.14, 0.03), np.array([0.525, 0.0, 0.0]), tilt)
     left = box((0.95, 0.14, 0.03), np.array([-0.525, 0.0, 0.0]), tilt.inv())
-    return joined([right, left, box((0.15, 0.15, 0.12), np.zeros(3))])
+    return join([right, left, box((0.15, 0.15, 0.12), np.zeros(3))])
 
 
 def vehicle_shape(airframe: Airframe) -> VehicleShape:
@@ -73,7 +73,7 @@ def vehicle_shape(airframe: Airframe) -> VehicleShape:
     flu = np.array([1.0, -1.0, -1.0])
     hubs = np.array([rotor.position for rotor in airframe.rotors], np.float64) * flu
     axes = np.array([rotor.axis for rotor in airframe.rotors], np.float64) * flu
-    radii = np.array([rotor.own(airframe.rotor_model).radius for rotor in airframe.rotors])
+    radii = np.array([rotor.combine_with(airframe.rotor_model).radius for rotor in airframe.rotors])
     turns = [Rotation.align_vectors([axis / np.linalg.norm(axis)], [[0.0, 0.0, 1.0]])[0] for axis in axes]
     length = max(float(np.linalg.norm(hubs[:, :2], axis=1).max()), float(radii.max()))
     thick = 0.07 * length
@@ -88,7 +88,7 @@ def vehicle_shape(airframe: Airframe) -> VehicleShape:
         parts.append(box((2.0 * thick, 2.0 * thick, 1.6 * thick), hub - turn.apply([0.0, 0.0, thick]), turn))
     nose = box((0.16 * length, 0.22 * length, 0.12 * length), middle + np.array([0.3 * length, 0.0, 0.0]))
     return VehicleShape(
-        joined(parts),
+        join(parts),
         nose,
         hubs,
         np.array([turn.as_quat() for turn in turns]),

@@ -123,11 +123,11 @@ class ViewedRun:
             row["attitude"] = quaternion_from_euler(0.0, 0.0, math.radians(vehicle.get("yaw", 0.0)))
         return rows
 
-    def planned(self) -> tuple[list[PlannedLine], list[tuple[int, Floats]]]:
+    def planned_lines(self) -> tuple[list[PlannedLine], list[tuple[int, Floats]]]:
         """Lines of plans, fences and a formation, and the places of its slots: us, (n, 3) m NED."""
         run = self.recorded
         try:
-            return run.described(lambda _description: (list(planned_lines(run)), list(slot_places(run))))
+            return run.describe(lambda _description: (list(planned_lines(run)), list(slot_places(run))))
         except UserError as error:
             self.notes.append(f"plan and formation are not shown: {error}")
             return [], []

@@ -8,7 +8,6 @@ SIH, airspeeds are 0.  Its priority is low.  The other side is stream.py.
 from __future__ import annotations
 
 import contextlib
-import math
 import socket
 import sys
 import time
@@ -49,7 +48,7 @@ class ViewerMessages:
     def __init__(self, system: int, rotors: int, origin: tuple[float, float, float], gravity: float) -> None:
         self._out = mavlink.MAVLink(None, srcSystem=system, srcComponent=AUTOPILOT)
         self._type = MULTIROTORS.get(rotors, mavlink.MAV_TYPE_GENERIC)
-        self._projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
+        self._projection = Projection.from_degrees(*origin)
         self._gravity = gravity
 
     def _pack(self, message: MavlinkMessage) -> bytes:

@@ -124,12 +124,12 @@ class PathPlanner:
             UserError: where start or goal is outside of the bounds or too near to an obstacle, and where
                 there is no path.
         """
-        begin, end, (low, high) = self.checked(start, goal)
+        begin, end, (low, high) = self.check(start, goal)
         if self.is_clear(begin, end):
             return np.stack([begin, end])
-        return self._straightened(self._search(begin, end, low, high))
+        return self._straighten(self._search(begin, end, low, high))
 
-    def checked(self, start: ArrayLike, goal: ArrayLike) -> tuple[Floats, Floats, Box]:
+    def check(self, start: ArrayLike, goal: ArrayLike) -> tuple[Floats, Floats, Box]:
         """Return start and goal (3,) and the box to plan in.
 
         Raises:
@@ -239,7 +239,7 @@ class PathPlanner:
                 return int(np.ravel_multi_index(tuple(around[i]), tuple(shape)))
         raise UserError(f"the {name} {figures(place)} m NED is in a gap too narrow for cells of {cell:.2f} m")
 
-    def _straightened(self, way: Floats) -> Floats:
+    def _straighten(self, way: Floats) -> Floats:
         """Return the way without the points that a clear straight line can skip, from both ends in turn."""
         for _ in range(4):
             kept, k = [0], 2
@@ -280,7 +280,7 @@ def plan_by_ompl(planner: PathPlanner, start: ArrayLike, goal: ArrayLike, method
             f"planning by {method} needs the package ompl, which is not installed: pip install ompl, or"
             " pip install 'sitl-bridge[planning]'; or plan by 'a_star'"
         ) from error
-    begin, end, (low, high) = planner.checked(start, goal)
+    begin, end, (low, high) = planner.check(start, goal)
     if planner.is_clear(begin, end):
         return np.stack([begin, end])
     util.setLogLevel(util.LOG_NONE)

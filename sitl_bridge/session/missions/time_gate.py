@@ -56,10 +56,10 @@ STALE, STALE_IN_TURNS = 0.5, 4.0
 """s of wall time without an update for a vehicle, after which it no longer limits the time of the others; the
 second where missions take turns, far above the pauses of a busy machine."""
 
-PATIENCE, PATIENCE_IN_TURNS = 5.0, 15.0
+TIMEOUT, TIMEOUT_IN_TURNS = 5.0, 15.0
 """s of wall time without a new limit from a mission, after which simulated time continues at real time:
 longer than the pauses of a busy machine, and below the 20 s after which missions count a vehicle as lost."""
-START_PATIENCE = 30.0
+START_TIMEOUT = 30.0
 """s of wall time likewise, for a mission that starts."""
 
 ATTEMPTS = 5
@@ -271,7 +271,7 @@ class _InRealTime:
             async with self._gate.request():
                 for attempt in range(2, ATTEMPTS + 1):
                     try:
-                        return await _finished(found(*arguments, **named))
+                        return await _await_to_end(found(*arguments, **named))
                     except Exception as error:
                         result = getattr(getattr(error, "result", None), "name", "")
                         again = attempt > 2 and result in UNFINISHED
@@ -281,12 +281,12 @@ class _InRealTime:
                     print(f"{name}: {reason}: attempt {attempt} of {ATTEMPTS}", file=sys.stderr, flush=True)
                     if again:
                         await asyncio.sleep(TRANSFER_LIMIT)
-                return await _finished(found(*arguments, **named))
+                return await _await_to_end(found(*arguments, **named))
 
         return request
 
 
-async def _finished(call: Coroutine[None, None, T]) -> T:
+async def _await_to_end(call: Coroutine[None, None, T]) -> T:
     """Await a call of MAVSDK, to its end even if this task is cancelled meanwhile.
 
     MAVSDK waits for the answer in a thread, which would never return once its connection is closed.
@@ -324,11 +324,11 @@ class MissionGate:
         self.mission_end = self._there.fileno()
         self._announced = False
         self.ended = threading.Event()
-        self._patience = PATIENCE_IN_TURNS if turn else PATIENCE
+        self._timeout = TIMEOUT_IN_TURNS if turn else TIMEOUT
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._listen, name="time gate", daemon=True)
         if turn:
-            limits.run_until(turn, START_PATIENCE)
+            limits.run_until(turn, START_TIMEOUT)
         limits.at_most(UNANNOUNCED_SPEED)
 
     def start(self) -> None:
@@ -340,7 +340,7 @@ class MissionGate:
         with contextlib.suppress(OSError):  # the mission has ended, which the reading thread detects
             self._here.send(message)
 
-    def free(self) -> None:
+    def release_time(self) -> None:
         """Remove all limits of a mission that has ended; safe to call twice."""
         self._limits.release()
 
@@ -374,9 +374,9 @@ class MissionGate:
                     self._announced = True
                     self._limits.at_most(math.inf)
             case ["until"]:
-                self._limits.run_until(None, self._patience)
+                self._limits.run_until(None, self._timeout)
             case ["until", until]:
-                self._limits.run_until(int(until), self._patience)
+                self._limits.run_until(int(until), self._timeout)
             case ["speed", factor, number] if float(factor) > 0.0:
                 self._limits.at_most(float(factor))
                 self._answer(b"%d" % int(number))

@@ -130,8 +130,8 @@ class Agent:
         if sound:
             self.observer.update(measured, variance, None if first else self._input, own.attitude[2], seconds)
             self._course[0] = own.attitude[2]
-        self.neighbourhood.hear(neighbours)
-        reference = self._wanted(now, seconds)
+        self.neighbourhood.receive(neighbours)
+        reference = self._sample_reference(now, seconds)
         yaw_rate = follow_yaw(
             reference,
             self.settings.yaw_gain,
@@ -180,7 +180,7 @@ class Agent:
             self.settings.step,
         )
 
-    def _wanted(self, now: int, seconds: float) -> Floats:
+    def _sample_reference(self, now: int, seconds: float) -> Floats:
         """(n + 1, 11) of the reference along the horizon, slowed down where it runs ahead of the vehicle."""
         self._behind += (1.0 - self._pace) * seconds
         clock = (now - self._start) * 1e-6 - self._behind

@@ -268,7 +268,7 @@ def fly(
             commands = []
             received = network.receive(now, on_air)
             for i, agent in enumerate(agents):
-                own = errors[i].believe(state[k, i])
+                own = errors[i].estimate(state[k, i])
                 cpu_before, wall_before = time.thread_time(), time.perf_counter()
                 commands.append(agent.tick(now, own, received[i]))
                 wall[k, i], cpu[k, i] = time.perf_counter() - wall_before, time.thread_time() - cpu_before
@@ -294,9 +294,9 @@ class _Errors:
         self._keep = math.exp(-tick / noise.correlation) if noise.correlation > 0.0 else 0.0
         self._error = self._deviation * self._random.standard_normal(6)
         # A vehicle knows how good its source is, and no source is perfect.
-        self._told = np.maximum(self._deviation, 0.01)
+        self._reported_deviation = np.maximum(self._deviation, 0.01)
 
-    def believe(self, truth: Floats) -> OwnState:
+    def estimate(self, truth: Floats) -> OwnState:
         drive = math.sqrt(1.0 - self._keep**2)
         self._error *= self._keep
         self._error += drive * self._deviation * self._random.standard_normal(6)
@@ -305,8 +305,8 @@ class _Errors:
             position=to_vector(believed[:3]),
             velocity=to_vector(believed[3:]),
             attitude=to_vector(truth[6:9] + self._attitude * self._random.standard_normal(3)),
-            position_deviation=(float(self._told[0]),) * 3,
-            velocity_deviation=(float(self._told[3]),) * 3,
+            position_deviation=(float(self._reported_deviation[0]),) * 3,
+            velocity_deviation=(float(self._reported_deviation[3]),) * 3,
             attitude_deviation=max(self._attitude, 0.002),
         )
 

@@ -189,7 +189,7 @@ class ControllerSettings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _alone(cls, given: object) -> object:
+    def _require_alone(cls, given: object) -> object:
         if isinstance(given, dict) and given.get("paper") is True:
             return {"share_plans": False, "side": 0.0, "lead": 1000.0, **given}
         return given

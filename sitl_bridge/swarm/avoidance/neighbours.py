@@ -105,7 +105,7 @@ class Neighbourhood:
         """Most entities there can be."""
         return len(self._records)
 
-    def hear(self, broadcasts: Iterable[Broadcast]) -> None:
+    def receive(self, broadcasts: Iterable[Broadcast]) -> None:
         """Take in what arrived; of each vehicle the newest sound word counts, in whatever order it comes."""
         for word in broadcasts:
             numbers = (

@@ -65,26 +65,29 @@ class Swarm:
     def tick(self, states: States) -> Setpoints:
         """Setpoints of this moment; none for those that are gone."""
         now, count = states.time, len(self.agents)
-        told = Setpoints.none(count)
+        setpoints = Setpoints.none(count)
         row = np.full((count, 3), math.nan)
         solved = np.zeros((count, 4))
         received = self._network.receive(now, states.alive)
         for i in np.flatnonzero(states.alive).tolist():
-            agent, own = self.agents[i], self._own(states, i)
+            agent, own = self.agents[i], self._own_state(states, i)
             wall, cpu = time.perf_counter(), time.thread_time()
-            command = agent.tick(now, own, self._widened(received[i]))
+            command = agent.tick(now, own, self._widen(received[i]))
             solved[i] = time.thread_time() - cpu, time.perf_counter() - wall, 0.0, 0.0
             solved[i, 2:] = agent.solver.active, agent.solver.slack
             row[i] = command.roll, command.pitch, command.thrust
-            told.position[i], told.velocity[i] = agent.observer.state[:3], agent.observer.state[3:6]
-            told.acceleration[i], told.yaw[i] = commanded_acceleration(command, own.attitude[2]), command.yaw
+            setpoints.position[i], setpoints.velocity[i] = agent.observer.state[:3], agent.observer.state[3:6]
+            setpoints.acceleration[i], setpoints.yaw[i] = (
+                commanded_acceleration(command, own.attitude[2]),
+                command.yaw,
+            )
             self.statuses[command.status] += now >= self.start
         self._network.send(now, states.position, states.alive, lambda i: self.agents[i].broadcast())
         state = np.column_stack([states.position, states.velocity, _tilt(states), states.yaw])
         self._rows.append((now, state, row, solved))
-        return told
+        return setpoints
 
-    def _own(self, states: States, i: int) -> OwnState:
+    def _own_state(self, states: States, i: int) -> OwnState:
         roll, pitch = _tilt(states)[i].tolist()
         return OwnState(
             position=to_vector(states.position[i]),
@@ -95,7 +98,7 @@ class Swarm:
             attitude_deviation=TILT_DEVIATION,
         )
 
-    def _widened(self, received: Iterable[Broadcast]) -> list[Broadcast]:
+    def _widen(self, received: Iterable[Broadcast]) -> list[Broadcast]:
         """Broadcasts with the lasting errors of both vehicles added to the sender's deviation.
 
         An agent's observer averages noise away.  It can neither see nor average an error that lasts, of the

@@ -182,7 +182,7 @@ class Choreography:
         """Return the newest move that has started by ``time`` us."""
         return max(k for k, move in enumerate(self.moves) if k == 0 or move.start <= time)
 
-    def planned(self, path: Trajectory, heading: float | None, times: Floats) -> Moment:
+    def plan_motion(self, path: Trajectory, heading: float | None, times: Floats) -> Moment:
         """Return the planned motion of all vehicles.
 
         Args:
@@ -224,7 +224,7 @@ class Choreography:
         block = max(1, BLOCK // self.count)
         for first in range(0, len(times), block):
             part = times[first : first + block]
-            plan = self.planned(path, heading, part)
+            plan = self.plan_motion(path, heading, part)
             found = single_violations(part, plan.position, plan.velocity, plan.acceleration, limits)
             if found:
                 raise UnsafeShowError(found)
@@ -232,7 +232,7 @@ class Choreography:
     def trajectories(self, path: Trajectory, heading: float | None, until: float) -> list[Trajectory]:
         """Return the plan of every vehicle up to ``until`` s, in rows of 0.1 s, as in the CSV files."""
         times = np.arange(0.0, until + 0.5 * ROW_PERIOD, ROW_PERIOD)
-        plan = self.planned(path, heading, times)
+        plan = self.plan_motion(path, heading, times)
         return [
             Trajectory(
                 times, plan.position[:, i], plan.velocity[:, i], plan.acceleration[:, i], plan.yaw[:, i]

@@ -27,7 +27,7 @@ from sitl_bridge.swarm.formation.roles import (
     Leader,
     NeighbourLinks,
     Own,
-    extrapolated,
+    extrapolate,
     failures_of,
     reference,
 )
@@ -305,7 +305,7 @@ class Formation:
     def _plan_return(self, followers: Mask) -> None:
         who = np.flatnonzero(followers)
         places = self._home[~np.isnan(self._home_yaw)]
-        rest = extrapolated(
+        rest = extrapolate(
             self._centre[who[:1]], self._time + 10**9, self.behaviour.coast, self.behaviour.braking
         )
         speed = float(np.linalg.norm(self._centre["velocity"][who[0]]))
@@ -331,7 +331,7 @@ class Formation:
     def _rejoin(self, vehicle: int) -> None:
         """Plan the path of a returned vehicle to its slot, around the slots of the others."""
         self._lost_way.discard(vehicle)
-        centre = extrapolated(
+        centre = extrapolate(
             self._centre[[vehicle]], self._time, self.behaviour.coast, self.behaviour.braking
         )
         slots = self.choreography.offsets(self._epoch, self._time - int(self._start[vehicle]))[0]
@@ -365,7 +365,7 @@ class Formation:
     def _lead(self, states: States, offsets: Floats, setpoints: Setpoints) -> None:
         for i in self.leaders:
             part = offsets[:, [i]]
-            own = self._own(states, i, part, self._centre[[i]])
+            own = self._own_state(states, i, part, self._centre[[i]])
             guided = self.leader.guide(own)
             turned = in_world(part, guided["heading"][None], guided["turn_rate"][None])
             now = replace(own, offset=turned[0][0], offset_rate=turned[1][0])
@@ -375,7 +375,7 @@ class Formation:
                 _put(setpoints, i, [a + b[0] for a, b in zip(way, turned, strict=True)])
                 setpoints.yaw[i] = self.leader.yaw(own)
 
-    def _own(self, states: States, i: int, offset: Floats, centre: Records) -> Own:
+    def _own_state(self, states: States, i: int, offset: Floats, centre: Records) -> Own:
         """Return the state of vehicle ``i`` for its leader role, with its last known heading."""
         place, rate, _ = in_world(offset, centre["heading"], centre["turn_rate"])
         since = max(0, self._time - int(self._start[i])) if self._start[i] else 0
@@ -401,7 +401,7 @@ class Formation:
             setpoints.put(who[silent], rest)
 
     def _view(self, states: States, offsets: Floats, who: Ints) -> FormationView:
-        centre = extrapolated(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
+        centre = extrapolate(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
         place, rate, bend = in_world(offsets, centre["heading"], centre["turn_rate"])[:, who]
         age = (self._time - self._centre["stamp"]) * 1e-6
         return FormationView(
@@ -447,7 +447,7 @@ class Formation:
         leaders = self.leaders
         time = self._time - self.started_at if self.started_at else 0
         offsets = self.choreography.offsets(self._epoch, time)
-        centre = extrapolated(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
+        centre = extrapolate(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
         heading: Floats = centre["heading"]
         if leaders:
             heading = np.full(len(heading), float(heading[leaders[0]]))

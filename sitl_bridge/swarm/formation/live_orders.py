@@ -80,7 +80,7 @@ def _check_rest(trial: Choreography, plan: FormationPlan, begun: float, members:
     times = np.concatenate(
         [np.arange(begun, settled, ROW_PERIOD), np.arange(settled, plan.duration, 10.0 * ROW_PERIOD)]
     )
-    moment = trial.planned(plan.path, plan.heading, times)
+    moment = trial.plan_motion(plan.path, plan.heading, times)
     found = single_violations(
         times,
         moment.position[:, members],

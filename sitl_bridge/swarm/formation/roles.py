@@ -119,10 +119,10 @@ class MeasuredLeader(Leader):
 
     def announce(self, own: Own, guided: Records) -> Records:
         """Return the centre computed from the leader's position."""
-        told = guided.copy()
-        told["position"] = own.position - own.offset
-        told["velocity"] = own.velocity - own.offset_rate
-        return told
+        measured = guided.copy()
+        measured["position"] = own.position - own.offset
+        measured["velocity"] = own.velocity - own.offset_rate
+        return measured
 
 
 def reference(
@@ -248,7 +248,7 @@ class VelocityFollower(Follower):
         return wanted
 
 
-def extrapolated(centre: Records, time: int, coast: float, braking: float) -> Records:
+def extrapolate(centre: Records, time: int, coast: float, braking: float) -> Records:
     """Return references extrapolated to ``time`` us; after ``coast`` s of silence the centre brakes to rest.
 
     The acceleration is kept for ACCELERATION_HORIZON; then the velocity is constant until ``coast`` s have

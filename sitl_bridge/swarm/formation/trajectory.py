@@ -177,10 +177,10 @@ def path_through(
     for first, last in pairwise(stops):
         leg = _between_stops(points[first : last + 1], speed, acceleration)
         if leg is not None:
-            rows.append(_moved(leg, clock))
+            rows.append(_shift(leg, clock))
             clock += leg.duration
         clock += holds[last]
-    rows.append(_moved(stationary(points[-1].tolist()), clock))
+    rows.append(_shift(stationary(points[-1].tolist()), clock))
     time = np.concatenate([r.time for r in rows])
     keep = np.concatenate([[True], np.diff(time) > 1e-9])
     path = Trajectory(
@@ -190,14 +190,14 @@ def path_through(
         np.concatenate([r.acceleration for r in rows])[keep],
         np.full(int(keep.sum()), 0.0 if yaw is None else yaw),
     )
-    return _facing_along(path, turn_rate) if yaw is None and path.duration > 0.0 else path
+    return _face_along(path, turn_rate) if yaw is None and path.duration > 0.0 else path
 
 
-def _moved(path: Trajectory, by: float) -> Trajectory:
+def _shift(path: Trajectory, by: float) -> Trajectory:
     return Trajectory(path.time + by, path.position, path.velocity, path.acceleration, path.yaw)
 
 
-def _facing_along(path: Trajectory, turn_rate: float) -> Trajectory:
+def _face_along(path: Trajectory, turn_rate: float) -> Trajectory:
     """Return the same path in rows of ROW_PERIOD, with its heading along the path.
 
     A Hann window over T smooths a sudden turn by a: its rate peaks at 2 a/T.
@@ -293,10 +293,10 @@ class UnsafeShowError(UserError):
 
     def __init__(self, violations: Sequence[Violation]) -> None:
         self.violations = tuple(violations)
-        told = [str(v) for v in self.violations[:10]]
+        lines = [str(v) for v in self.violations[:10]]
         if len(self.violations) > 10:
-            told.append(f"and {len(self.violations) - 10} more")
-        super().__init__("the show is not safe to fly:\n  " + "\n  ".join(told))
+            lines.append(f"and {len(self.violations) - 10} more")
+        super().__init__("the show is not safe to fly:\n  " + "\n  ".join(lines))
 
 
 def single_violations(

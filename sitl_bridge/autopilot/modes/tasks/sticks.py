@@ -75,7 +75,7 @@ def curve(value: float, dead_zone: float, cubic: float) -> float:
     return (1.0 - cubic) * value + cubic * value**3
 
 
-def tilted(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
+def tilt_attitude(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
     """Return the quaternion of a yaw followed by a tilt with the components roll and pitch, rad."""
     tilt = math.hypot(roll, pitch)
     half = 0.5 * tilt
@@ -125,7 +125,7 @@ class StickTask(VehiclePart):
         output.clear(LEVEL_ATTITUDE)
         tilt = math.radians(values["MPC_MAN_TILT_MAX"])
         share = min(1.0, 1.0 / max(1e-9, math.hypot(sticks.roll, sticks.pitch)))
-        output.attitude = tilted(tilt * share * sticks.roll, -tilt * share * sticks.pitch, self._yaw)
+        output.attitude = tilt_attitude(tilt * share * sticks.roll, -tilt * share * sticks.pitch, self._yaw)
         output.yaw, output.yaw_rate = self._yaw, rate
         output.thrust = self._thrust()
 

@@ -253,7 +253,9 @@ class ImagingSpecification(PerceptionSpecification):
 
     def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Bytes:
         """One image, (height, width) or (height, width, 3), from ``shift`` m off the sensor in its axes."""
-        radiance = self._radiance(view, shift) if self.exposure_time == 0.0 else self._blurred(view, shift)
+        radiance = (
+            self._radiance(view, shift) if self.exposure_time == 0.0 else self._average_exposure(view, shift)
+        )
         channels = 3 if self.color else 1
         pixels = np.empty((self.height * self.width, channels), np.uint8)
         gauss = normal_numbers(view.random, pixels.size)
@@ -264,7 +266,7 @@ class ImagingSpecification(PerceptionSpecification):
         """``image`` (height, width) or (height, width, 3), uint8."""
         return {"image": self.image(view)}
 
-    def _blurred(self, view: View, shift: tuple[float, float, float]) -> Singles:
+    def _average_exposure(self, view: View, shift: tuple[float, float, float]) -> Singles:
         """The mean of ``_radiance`` over the exposure."""
         ages = (np.arange(SUBFRAMES) + 0.5) * (1e6 * self.exposure_time / SUBFRAMES)
         light = [self._radiance(replace(view, time=view.time - round(age)), shift) for age in ages]

@@ -123,10 +123,10 @@ class Gimbal:
         """(3, 3) camera's axes to NED within the limits, on a vehicle turned by ``body`` (3, 3) to NED."""
         yaw = self.angles[2] + (0.0 if self.locked else heading_of(body))
         relative = body.T @ matrix_from_euler(self.angles[0], self.angles[1], yaw)
-        found = body @ _motor_rotation(*self._limited(relative))
+        found = body @ _motor_rotation(*self._limit_angles(relative))
         return np.ascontiguousarray(found)
 
-    def _limited(self, relative: Floats) -> Angles:
+    def _limit_angles(self, relative: Floats) -> Angles:
         """Motor angles in rad for a rotation camera to body, within the limits."""
         r = relative
         roll = math.asin(min(max(float(r[2, 1]), -1.0), 1.0))

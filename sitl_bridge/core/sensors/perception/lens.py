@@ -37,7 +37,7 @@ class BrownConrady(BaseModel):
     p2: Coefficient = 0.0
     k3: Coefficient = 0.0
 
-    def distorted(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    def distort(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Image coordinates, in focal lengths, of points at x, y on the plane one focal length ahead."""
         square = x * x + y * y
         radial = 1.0 + square * (self.k1 + square * (self.k2 + square * self.k3))
@@ -53,7 +53,7 @@ class BrownConrady(BaseModel):
         """
         x, y = u.copy(), v.copy()
         determinant = np.ones_like(x)
-        a, b = self.distorted(x, y)
+        a, b = self.distort(x, y)
         for _ in range(ITERATIONS):
             square = x * x + y * y
             radial = 1.0 + square * (self.k1 + square * (self.k2 + square * self.k3))
@@ -69,7 +69,7 @@ class BrownConrady(BaseModel):
             y = y - ((b - v) * a_x - (a - u) * a_y) / safe
             np.clip(x, -100.0, 100.0, out=x)
             np.clip(y, -100.0, 100.0, out=y)
-            a, b = self.distorted(x, y)
+            a, b = self.distort(x, y)
         found = (np.hypot(a - u, b - v) < 1e-9) & (determinant > 1e-3)
         rays = np.stack([np.ones_like(x), x, y], axis=1)
         rays /= np.linalg.norm(rays, axis=1)[:, None]

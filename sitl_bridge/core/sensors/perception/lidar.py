@@ -204,7 +204,7 @@ class LidarSpecification(RangingSpecification):
             ranges[lost] = self.ranges_without_return(view, origins, turned, lost, nearest)
         return Sight(origins, turned, ranges, self.sight_range)
 
-    def mapped(self, view: View, arrays: Arrays) -> Sight:
+    def sight_for_map(self, view: View, arrays: Arrays) -> Sight:
         """The beams by the true motion, or by the estimated one; that takes a turn as seen from its end."""
         if "map_points" not in arrays:
             return self.sight(view, arrays)

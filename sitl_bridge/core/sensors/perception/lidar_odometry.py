@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, interpolated
+from sitl_bridge.base.arrays import Floats, interpolate
 from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
-from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskewed
+from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskew
 from sitl_bridge.core.sensors.perception.view import Arrays, View
 
 RATE = 200.0
@@ -43,17 +43,17 @@ class TurnGyroscope:
         seconds = self._period / count
         # Each sample stands for its interval, and is taken in the middle of it.
         times = view.time - (np.arange(count, 0.0, -1.0) - 0.5) * seconds * 1e6
-        true = interpolated(times, poses.time, poses.inertial[:, 3:6])
+        true = interpolate(times, poses.time, poses.inertial[:, 3:6])
         if self._bias is None:
             self._bias = TURN_ON * random.standard_normal(3)
         noise = NOISE / math.sqrt(seconds) * random.standard_normal((count, 3))
         walk = WALK * math.sqrt(seconds) * random.standard_normal((count, 3))
         bias = self._bias + np.cumsum(walk, axis=0)
         self._bias = bias[-1]
-        return _turned((true @ self._mounting + noise + bias) * seconds)
+        return _chain_rotations((true @ self._mounting + noise + bias) * seconds)
 
 
-def _turned(angles: Floats) -> Floats:
+def _chain_rotations(angles: Floats) -> Floats:
     """(3, 3) of successive turns (k, 3), each an axis times an angle in rad, in the axes before it."""
     w, v = 1.0, np.zeros(3)
     for half in 0.5 * angles:
@@ -129,8 +129,8 @@ class LidarMotion:
             rotation = self._heading @ self._begin @ pose[:3, :3]
             place = self._start + self._heading @ position
             seen = np.full(arrays["points"].shape, np.nan)
-            seen[met] = place + deskewed(turn, motion) @ rotation.T
+            seen[met] = place + deskew(turn, motion) @ rotation.T
             motion[:3, 3] = 0.0
-            rays = deskewed(LidarTurn(self._rays, arrays["offset"].astype(float)), motion) @ rotation.T
+            rays = deskew(LidarTurn(self._rays, arrays["offset"].astype(float)), motion) @ rotation.T
             found |= {"map_place": place, "map_points": seen, "map_rays": rays}
         return {**arrays, **found}

@@ -75,7 +75,7 @@ class RangingSpecification(PerceptionSpecification):
     maximum: Positive = Field(description="m")
 
     @model_validator(mode="after")
-    def _ordered(self) -> RangingSpecification:
+    def _validate_order(self) -> RangingSpecification:
         if self.minimum >= self.maximum:
             raise ValueError("minimum must be less than maximum")
         return self
@@ -84,7 +84,7 @@ class RangingSpecification(PerceptionSpecification):
     def sight(self, view: View, arrays: Arrays) -> Sight:
         """The rays of a sample, as many as a map needs."""
 
-    def mapped(self, view: View, arrays: Arrays) -> Sight:
+    def sight_for_map(self, view: View, arrays: Arrays) -> Sight:
         """The rays that go into the map, of a sample after its processor."""
         return self.sight(view, arrays)
 

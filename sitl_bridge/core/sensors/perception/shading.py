@@ -44,7 +44,7 @@ HORIZON, ZENITH = (0.78, 0.84, 0.90), (0.36, 0.56, 0.86)
 
 
 @compiled
-def _scattered(x: int, y: int, z: int, salt: int) -> float:
+def _hash_cell(x: int, y: int, z: int, salt: int) -> float:
     """A number in 0..1 for every cell, by the finaliser of MurmurHash3."""
     h = (x * 73856093) ^ (y * 19349663) ^ (z * 83492791) ^ (salt * 2654435761)
     h &= 0xFFFFFFFF
@@ -67,7 +67,7 @@ def pattern(x: float, y: float, z: float, footprint: float) -> float:
         side = SQUARES[k]
         share = min(max(side / max(footprint, 1e-9) - 1.0, 0.0), 1.0)
         if share > 0.0:
-            cell = _scattered(
+            cell = _hash_cell(
                 math.floor((x + OFF_GRID) / side),
                 math.floor((y + OFF_GRID) / side),
                 math.floor((z + OFF_GRID) / side),
@@ -121,7 +121,7 @@ def paint(texture: TextureRecord, point: Floats, normal: Floats, color: Floats) 
     elif texture.kind == STRIPES:
         share = float(column % 2)
     elif texture.kind == NOISE:
-        share = _scattered(column, row, face, len(SQUARES))
+        share = _hash_cell(column, row, face, len(SQUARES))
     for c in range(3):
         color[c] += share * (texture.color[c] - color[c])
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.arrays import Floats, Ints, interpolated
+from sitl_bridge.base.arrays import Floats, Ints, interpolate
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.base.quantities import STRICT, Mounting, Vector
@@ -42,7 +42,7 @@ class Poses(NamedTuple):
         4 ms at 20 rad/s it departs from a constant turn by less than 3e-6 rad.  Before the first and after
         the last pose, that pose holds.
         """
-        position = interpolated(time, self.time, self.position)
+        position = interpolate(time, self.time, self.position)
         return position, matrix_from_quaternion(attitudes_between(self.time, self.attitude, time))
 
 
@@ -51,7 +51,7 @@ def attitudes_between(known: Ints, attitudes: Floats, time: Floats) -> Floats:
     signs = np.sign(np.sum(attitudes[1:] * attitudes[:-1], axis=1))
     aligned = attitudes.copy()
     aligned[1:] *= np.cumprod(np.where(signs == 0.0, 1.0, signs))[:, None]
-    q = interpolated(time, known, aligned)
+    q = interpolate(time, known, aligned)
     return np.asarray(q / np.linalg.norm(q, axis=1)[:, None])
 
 

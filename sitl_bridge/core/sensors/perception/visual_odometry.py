@@ -49,7 +49,7 @@ class VisualOdometrySpecification(PerceptionSpecification):
 
     @field_validator("rotation")
     @classmethod
-    def _unturned(cls, rotation: Vector) -> Vector:
+    def _validate_mounting(cls, rotation: Vector) -> Vector:
         if any(rotation):
             raise ValueError("visual odometry reports the body's attitude: leave rotation out")
         return rotation

@@ -26,18 +26,18 @@ class Simulator(Predictor):
 
     def __init__(self) -> None:
         self._module = import_module("crazyflow.sim")
-        self._drone = self._enumerated("Drone", "cf2x_L250")
+        self._drone = self._write_enumerated("Drone", "cf2x_L250")
         self._sim = self._make(1)
 
-    def _enumerated(self, kind: str, value: str) -> Any:
+    def _write_enumerated(self, kind: str, value: str) -> Any:
         return getattr(import_module("crazyflow.sim.sim"), kind)(value)
 
     def _make(self, count: int) -> Any:
         return self._module.Sim(
             n_worlds=count,
             drone=self._drone,
-            dynamics=self._enumerated("Dynamics", "first_principles"),
-            control=self._enumerated("Control", "rotor_vel"),
+            dynamics=self._write_enumerated("Dynamics", "first_principles"),
+            control=self._write_enumerated("Control", "rotor_vel"),
             freq=FREQUENCY,
         )
 

@@ -85,13 +85,13 @@ class Simulator(Predictor):
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
         """The motion at HORIZONS."""
-        return self._predicted(windows, trim)
+        return self._predict(windows, trim)
 
     def predict_pushed(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
         """The motion at HORIZONS while forces and moments push the vehicle."""
-        return self._predicted(windows, trim, lacking)
+        return self._predict(windows, trim, lacking)
 
-    def _predicted(self, windows: Windows, trim: Floats, lacking: Floats | None = None) -> Motion:
+    def _predict(self, windows: Windows, trim: Floats, lacking: Floats | None = None) -> Motion:
         start = windows.start
         simulation = self._simulation(len(windows), windows.altitude)
         speeds, slope = self._speeds(windows)

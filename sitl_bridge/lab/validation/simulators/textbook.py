@@ -47,7 +47,7 @@ class Simulator(Predictor):
         one = np.ones((len(windows), 4))
 
         def residuals(figures: Floats) -> Floats:
-            return fit_residuals(self._predicted(figures, windows, one), windows)
+            return fit_residuals(self._predict(figures, windows, one), windows)
 
         lowest, highest = zip(*(self._bounds(name, v) for name, vs in START.items() for v in vs), strict=True)
         scale = np.maximum(np.abs(self.figures), 0.3)
@@ -74,13 +74,13 @@ class Simulator(Predictor):
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
         """The motion at HORIZONS."""
-        return self._predicted(self.figures, windows, trim)
+        return self._predict(self.figures, windows, trim)
 
     def predict_pushed(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
         """The motion at HORIZONS while forces and moments push the body."""
-        return self._predicted(self.figures, windows, trim, lacking)
+        return self._predict(self.figures, windows, trim, lacking)
 
-    def _predicted(
+    def _predict(
         self, figures: Floats, windows: Windows, trim: Floats, lacking: Floats | None = None
     ) -> Motion:
         pushed = np.zeros((len(windows), 6)) if lacking is None else lacking
