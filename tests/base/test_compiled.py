@@ -439,7 +439,9 @@ def _small_package(root: Path, lift: float) -> None:
     package = root / "sitl_bridge"
     base = package / "base"
     kernels = base / "kernels"
-    kernels.mkdir(parents=True, exist_ok=True)
+    system = base / "system"
+    for directory in (kernels, system):
+        directory.mkdir(parents=True, exist_ok=True)
     source = Path(module.__file__).parent
     for name in (
         "compiled.py",
@@ -452,7 +454,8 @@ def _small_package(root: Path, lift: float) -> None:
         shutil.copy(source / name, kernels)
     for name in ("errors.py", "error_log.py"):
         shutil.copy(source.parent / name, base)
-    for directory in (package, base, kernels):
+    shutil.copy(source.parent / "system" / "signals.py", system)
+    for directory in (package, base, kernels, system):
         (directory / "__init__.py").touch()
     (package / "law.py").write_text(f"LIFT = {lift}\n")
     (package / "rotor.py").write_text(LAW)
