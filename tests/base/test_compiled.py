@@ -204,15 +204,6 @@ def work() -> int:
 sys.exit(signals.run(work))
 """
 
-
-def test_ctrl_c_just_before_a_kernel_is_compiled_on_demand_ends_the_program_too(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(INTERRUPTED)
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    ran = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (130, "sitl-bridge: interrupted by Ctrl-C\n")
-
-
 HANDED_OVER = """
 import os, signal, sys
 from sitl_bridge.base.kernels.compiled import compiled
@@ -232,9 +223,12 @@ sys.exit(signals.run(work))
 """
 
 
-def test_ctrl_c_while_llvm_hands_over_machine_code_ends_the_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", [INTERRUPTED, HANDED_OVER], ids=["just before it is on demand", "handed over by LLVM"]
+)
+def test_ctrl_c_while_a_kernel_is_compiled_ends_the_program(tmp_path: Path, text: str) -> None:
     program = tmp_path / "program.py"
-    program.write_text(HANDED_OVER)
+    program.write_text(text)
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     ran = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (130, "sitl-bridge: interrupted by Ctrl-C\n")
