@@ -4,6 +4,10 @@ Names, types and qualities of service are those of rmw: topic ``/x`` is ``rt/x``
 service names).  Publishers are reliable and volatile, which serves subscribers of sensor data, best effort,
 too (REP 2003); maps, markers and static transforms are kept for those that come later.
 
+A publisher of another vendor may match a subscription before Cyclone DDS has found it, which then leaves out
+what was sent until then (cyclonedds, ddsi_endpoint_match.c, ``proxy_writer_add_connection``).  So a subscription
+waits in a partition of its own, in which tools see it and nobody matches it, until a publisher is found.
+
 Services are the topics ``rq/xRequest`` and ``rr/xReply``.  rmw_cyclonedds puts two numbers before the fields,
 of the client and the request; rmw_fastrtps has them in the samples' inline quality of service.
 """
@@ -16,10 +20,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psutil
-from cyclonedds.builtin import DcpsEndpoint
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication, DcpsEndpoint
 from cyclonedds.core import DDSException, Entity, Listener, Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct
@@ -64,6 +68,10 @@ CDR_HEADER = 4
 """Bytes before the first value of a message."""
 SERVICE_DEPTH = 10
 """Of rmw's default quality of services, and of commands, none of which is left out."""
+WAITING = Policy.Partition(["waiting"])
+"""Of subscriptions while no publisher of their topic is known."""
+PUBLICATIONS = 1000
+"""Publishers that are looked at at a time."""
 CLIENT = struct.pack("<Qq", uuid4().int >> 96 << 32, 1)
 """Numbers of a client and a request, which rmw_cyclonedds has before the fields of services; Cyclone DDS,
 which knows the fields alone, takes the first half for an empty sequence."""
@@ -127,7 +135,12 @@ class Participant:
         self._callers: dict[str, tuple[str, DataWriter[IdlStruct]]] = {}
         self._readers: dict[str, tuple[DataReader[IdlStruct], Callable[[IdlStruct], None]]] = {}
         self._arrived: SimpleQueue[str] = SimpleQueue()
-        self._announced = 0
+        self._subscribed: dict[str, tuple[str, Topic[IdlStruct], Qos, Callable[[IdlStruct], None]]] = {}
+        self._publishers: dict[UUID, str] = {}
+        self._met: set[str] = set()
+        found = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication)
+        self._publications: BuiltinDataReader | None = found
+        self._announced = False
         made = Topic(self._participant, "ros_discovery_info", dds_type(DISCOVERY))
         self._announcer: DataWriter[IdlStruct] | None = DataWriter(
             self._participant,
@@ -166,6 +179,7 @@ class Participant:
         if topic not in self._writers and known is not None:
             made = Topic(self._participant, f"rt{known}", dds_type(name))
             self._writers[topic] = name, DataWriter(self._participant, made, quality(topic, name))
+            self._announced = False
 
     def subscribe(
         self, topic: str, name: str, take: Callable[[IdlStruct], None], *, each: bool = False
@@ -181,7 +195,8 @@ class Participant:
             Policy.DataRepresentation(use_cdrv0_representation=True),
             Policy.Userdata(f"typehash={type_hash(name)};".encode()),
         )
-        self._read(topic, made, wanted, take)
+        self._subscribed[made.name] = topic, made, wanted, take
+        self._read(topic, made, Qos(WAITING, base=wanted), take)
 
     def be_client(self, service: str, name: str, take: Callable[[bytes], None]) -> None:
         """Call a service ``package/srv/Type``; ``take`` has the fields of answers in ``take_arrived``."""
@@ -219,34 +234,54 @@ class Participant:
     ) -> None:
         reader = DataReader(self._participant, topic, wanted, _Arrival(name, self._arrived))
         self._readers[name] = reader, take
+        self._announced = False
+
+    def _meet_publishers(self) -> None:
+        """Let subscriptions match publishers while some are known."""
+        assert self._publications is not None  # until it is closed
+        for endpoint in self._publications.take(N=PUBLICATIONS):
+            if endpoint.topic_name is None:  # it has gone
+                self._publishers.pop(endpoint.key, None)
+            elif endpoint.topic_name in self._subscribed:
+                self._publishers[endpoint.key] = endpoint.topic_name
+        known = set(self._publishers.values())
+        for found in known ^ self._met:
+            name, topic, wanted, take = self._subscribed[found]
+            self._hand_over(name)  # what the last one has sent
+            self._read(name, topic, wanted if found in known else Qos(WAITING, base=wanted), take)
+        self._met = known
 
     def take_arrived(self, wait: float = 0.0) -> None:
         """Hand over what has arrived, or arrives first within ``wait`` s of wall time."""
+        self._meet_publishers()
         while True:
             try:
                 name = self._arrived.get(wait > 0.0, wait or None)
             except Empty:
                 return
             wait = 0.0
-            reader, take = self._readers[name]
-            try:
-                samples = reader.take(N=SERVICE_DEPTH)
-            except UnicodeDecodeError:
-                if name not in self._unreadable:
-                    self._unreadable.add(name)
-                    self._notify(f"ROS 2, {name}: messages whose text is not UTF-8 are left out")
-                continue
-            for sample in samples:
-                if not isinstance(sample, InvalidSample):
-                    take(sample)
+            self._hand_over(name)
+
+    def _hand_over(self, name: str) -> None:
+        reader, take = self._readers[name]
+        try:
+            samples = reader.take(N=SERVICE_DEPTH)
+        except UnicodeDecodeError:
+            if name not in self._unreadable:
+                self._unreadable.add(name)
+                self._notify(f"ROS 2, {name}: messages whose text is not UTF-8 are left out")
+            return
+        for sample in samples:
+            if not isinstance(sample, InvalidSample):
+                take(sample)
 
     def announce(self) -> None:
         """Tell ROS's tools of the node and its topics, where these have changed since the last time."""
+        if self._announcer is None or self._announced:
+            return
+        self._announced = True
         writers = [writer for _, writer in (*self._writers.values(), *self._callers.values())]
         readers = [reader for reader, _ in self._readers.values()]
-        if self._announcer is None or self._announced == len(writers) + len(readers):
-            return
-        self._announced = len(writers) + len(readers)
         gid, node = dds_type("rmw_dds_common/Gid"), dds_type("rmw_dds_common/NodeEntitiesInfo")
 
         def gids(entities: Sequence[Entity]) -> list[IdlStruct]:
@@ -282,5 +317,5 @@ class Participant:
         self._writers.clear()
         self._callers.clear()
         self._readers.clear()
-        self._announcer = None
+        self._announcer = self._publications = None
         self._participant = self._domain = None
