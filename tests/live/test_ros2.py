@@ -23,7 +23,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
+from cyclonedds.builtin import (
+    BuiltinDataReader,
+    BuiltinTopicDcpsPublication,
+    BuiltinTopicDcpsSubscription,
+)
 from cyclonedds.core import Policy, Qos
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.idl import make_idl_struct, types
@@ -430,7 +434,6 @@ def test_commands_as_topics_are_executed_and_answered(published: tuple[Source, N
 
     def command(topic: str, kind: str, *value: Any) -> dict[str, Any]:
         publish = node.advertise(topic, f"std_msgs/msg/{kind}")
-        time.sleep(0.3)  # the graph finds the publisher
         count = len(answers)
         publish(kinds[f"std_msgs/msg/{kind}"](*value))
 
@@ -458,6 +461,31 @@ def test_commands_as_topics_are_executed_and_answered(published: tuple[Source, N
     assert command("/simulation/command", "String", "now")["reason"].startswith("write a command as JSON")
     assert not command("/vehicle_0/take_off", "Float64", math.nan)["accepted"]
     assert "vehicle 1 refuses to land" in "".join(said)
+
+
+def test_a_subscription_matches_while_a_publisher_is_known(published: tuple[Source, Node, list[str]]) -> None:
+    """Cyclone DDS loses what publishers of other vendors send before they are found."""
+    source, node, _ = published
+    subscriptions = BuiltinDataReader(node.participant, BuiltinTopicDcpsSubscription)
+    found: dict[Any, tuple[str, ...]] = {}
+
+    def partitions() -> list[tuple[str, ...]]:
+        for endpoint in subscriptions.take(N=100):
+            if endpoint.topic_name == "rt/vehicle_0/land":
+                partition = endpoint.qos[Policy.Partition]
+                found[endpoint.key] = partition.partitions if partition else ()
+            elif endpoint.topic_name is None:
+                found.pop(endpoint.key, None)
+        return list(found.values())
+
+    node.until(lambda: partitions() == [("waiting",)])
+    publish = node.advertise("/vehicle_0/land", "std_msgs/msg/Empty")
+    node.until(lambda: partitions() == [()])
+    publish(STORE.types["std_msgs/msg/Empty"]())
+    node.kept.clear()
+    del publish
+    node.until(lambda: partitions() == [("waiting",)])
+    assert source.flown == [("land", {}, 0)]
 
 
 def test_twists_poses_and_wind_become_commands_in_the_axes_of_ros(
@@ -729,7 +757,6 @@ def test_names_rates_and_the_motion_in_tf_are_as_chosen(published: tuple[Source,
     assert moving.transforms[0].child_frame_id == "uav/base_link"
     assert moving.transforms[0].transform.translation.z == pytest.approx(2.0)
     take_off = node.advertise("/uav/take_off", "std_msgs/msg/Float64")
-    time.sleep(0.3)  # the graph finds the publisher
     take_off(STORE.types["std_msgs/msg/Float64"](4.0))
     (answer,) = node.until(lambda: node.take("/answers"))
     assert json.loads(answer.data)["topic"] == "/uav/take_off"

@@ -234,6 +234,11 @@ def test_a_node_takes_off_flies_by_twists_and_lands(tmp_path: Path) -> None:
     assert "cmd_vel" in accepted
 
 
+def test_commands_that_nodes_send_once_and_leave_are_answered(tmp_path: Path) -> None:
+    with running(tmp_path, "start"):
+        assert node(SUPPORT / "ros_once.py", 20) == [[20]]
+
+
 def test_services_are_offered_by_a_node_and_poses_are_waypoints(tmp_path: Path) -> None:
     services = [str(PYTHON), str(MISSIONS / "ros2" / "services.py")]
     services += ["--ros-args", "-p", "use_sim_time:=true"]  # as from a launch file

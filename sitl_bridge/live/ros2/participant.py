@@ -4,9 +4,9 @@ Names, types and qualities of service are those of rmw: topic ``/x`` is ``rt/x``
 service names).  Publishers are reliable and volatile, which serves subscribers of sensor data, best effort,
 too (REP 2003); maps, markers and static transforms are kept for those that come later.
 
-A publisher of another vendor may match a subscription before Cyclone DDS has found it, which then leaves out
-what was sent until then (cyclonedds, ddsi_endpoint_match.c, ``proxy_writer_add_connection``).  So a subscription
-waits in a partition of its own, in which tools see it and nobody matches it, until a publisher is found.
+A publisher of another vendor may match a subscription before Cyclone DDS has found the publisher, which then
+leaves out what was sent before (ddsi_endpoint_match.c, ``ddsi_proxy_writer_add_connection``).  So while no
+publisher is found a subscription waits in a partition of its own, where tools see it and nobody matches it.
 
 Services are the topics ``rq/xRequest`` and ``rr/xReply``.  rmw_cyclonedds puts two numbers before the fields,
 of the client and the request; rmw_fastrtps has them in the samples' inline quality of service.
