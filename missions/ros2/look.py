@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Prints what sensors see, once a second: ``look.py TOPIC...`` of images, clouds and laser scans."""
 
+import contextlib
 import time
 
 import numpy as np
@@ -29,4 +30,5 @@ def take(topic, message):
 for topic in remove_ros_args()[1:]:
     kind = {"scan": LaserScan, "points": PointCloud2}.get(topic.rpartition("/")[2], Image)
     node.create_subscription(kind, topic, lambda m, t=topic: take(t, m), qos_profile_sensor_data)
-rclpy.spin(node)
+with contextlib.suppress(KeyboardInterrupt):
+    rclpy.spin(node)

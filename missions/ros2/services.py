@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Offers a vehicle's commands as services (std_srvs/Trigger): ``services.py [VEHICLE]``, beside a run."""
 
+import contextlib
 import json
 import time
 from functools import partial
 
 import rclpy
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.executors import ExternalShutdownException
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 from std_msgs.msg import String
@@ -42,4 +44,5 @@ while not command.get_subscription_count():
 time.sleep(1.0)  # until the run has found this node, too
 for name in KINDS:
     node.create_service(Trigger, f"/{vehicle}/{name}", partial(serve, name), callback_group=group)
-rclpy.spin(node)
+with contextlib.suppress(KeyboardInterrupt, ExternalShutdownException):
+    rclpy.spin(node)

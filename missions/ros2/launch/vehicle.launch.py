@@ -20,7 +20,8 @@ def generate_launch_description():
             DeclareLaunchArgument("speed", default_value="1"),
             DeclareLaunchArgument("autopilot", default_value="auto", description="px4, builtin or auto"),
             SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST"),
-            ExecuteProcess(cmd=run, output="screen", on_exit=Shutdown()),
+            # it writes a report at its end
+            ExecuteProcess(cmd=run, output="screen", on_exit=Shutdown(), sigterm_timeout="60"),
             Node(package="sitl_bridge_nodes", executable="services.py", parameters=[{"use_sim_time": True}]),
         ]
     )
