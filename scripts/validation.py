@@ -24,11 +24,11 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.atmosphere import EARTH_RADIUS, air_at_height
 from sitl_bridge.core.world.earth import gravity, magnetic_field
 from sitl_bridge.core.world.turbulence import dryden_scales
+from sitl_bridge.lab.validation.benchmark import update_page
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))  # the bench of sensors
 PAGE = ROOT / "docs" / "validation-figures.md"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 SEA_LEVEL = 1.225
 """kg/m^3"""
 
@@ -227,13 +227,6 @@ def tables(found: list[tuple[Section, list[Figure]]]) -> Iterator[str]:
             of_case = {f.quantity: f.cell for f in figures if f.case == case}
             yield f"| {case} | {' | '.join(of_case.get(quantity, '') for quantity in quantities)} |"
         yield ""
-
-
-def update_page(page: str, lines: list[str]) -> str:
-    """The page with other lines between its markers."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return "\n".join([f"{before}{BEGIN}\n", *lines, END]) + after
 
 
 def main() -> None:

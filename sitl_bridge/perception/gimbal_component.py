@@ -18,7 +18,7 @@ from sitl_bridge.base.rotations import (
     wrap_angle,
 )
 from sitl_bridge.core.sensors.perception.gimbal import Angles, Gimbal, heading_of
-from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.mavlink_component import (
@@ -138,7 +138,7 @@ class GimbalComponent(MavlinkComponent):
         if pose is None or self._place is None:
             return
         latitude, longitude, altitude = pose.place
-        here = projection_at(math.radians(latitude), math.radians(longitude), altitude)
+        here = Projection.from_degrees(latitude, longitude, altitude)
         north, east, down = here.position(self._place)
         pitch = -math.atan2(down, math.hypot(north, east))
         self._gimbal.point((0.0, pitch, math.atan2(east, north)), NOTHING, True, self._heading)

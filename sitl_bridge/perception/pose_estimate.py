@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 
 from sitl_bridge.base.rotations import quaternion_product
-from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 
@@ -56,7 +55,7 @@ class PoseEstimate:
             return None
         seconds = time * 1e-6 - place.time_boot_ms * 1e-3
         latitude, longitude, altitude = place.lat * 1e-7, place.lon * 1e-7, place.alt * 1e-3
-        projection = projection_at(math.radians(latitude), math.radians(longitude), altitude)
+        projection = Projection.from_degrees(latitude, longitude, altitude)
         way = [0.01 * v * seconds for v in (place.vx, place.vy, place.vz)]
         turned = _extrapolate_attitude(attitude, time * 1e-6 - attitude.time_boot_ms * 1e-3)
         return EstimatedPose(projection.place(way), place.relative_alt * 1e-3 - way[2], turned)

@@ -30,7 +30,7 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.controller import BUILT_IN, beside
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE, Choice
 from sitl_bridge.core.world.atmosphere import air
-from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
@@ -514,7 +514,7 @@ class FlightSettings(RunChoices):
         fence, origin = self.fence, self.world.origin
         if fence is None:
             return []
-        at = projection_at(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
+        at = Projection.from_degrees(origin.latitude, origin.longitude, origin.altitude)
         north, east, _ = vehicle.position
         places = [(f"the start of vehicle {vehicle.name}", at.point(north, east))]
         if plan is not None:

@@ -18,6 +18,7 @@ from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.air import air_velocity
 from sitl_bridge.core.world.records import WIND_STATE
 from sitl_bridge.core.world.turbulence import dryden_scales, turbulence_field
 from sitl_bridge.core.world.wind import (
@@ -28,7 +29,6 @@ from sitl_bridge.core.world.wind import (
     WindSpecification,
     carry_turbulence,
     parse_wind,
-    wind_velocity,
 )
 from sitl_bridge.core.world.world import World, WorldSpecification
 
@@ -42,7 +42,7 @@ def _blow(
     memory = memories[0]
     for k in range(out.shape[0]):
         x, y, z = places[k]
-        n, e, d = wind_velocity(wind[0], field[0], memory, series, start + k * step, x, y, z, 0.0)
+        n, e, d = air_velocity(wind[0], field[0], memory, series, start + k * step, x, y, z, 0.0)
         out[k, 0], out[k, 1], out[k, 2] = n, e, d
         carry_turbulence(wind[0], memory, series, start + k * step, step * 1e-6)
 

@@ -11,10 +11,11 @@ import math
 from sitl_bridge.autopilot.control.records import ControllerRecord
 from sitl_bridge.autopilot.control.reference_model import (
     FREE,
-    MIN_FLIGHT_THRUST,
     POSITION,
+    add_gyroscopic_moment,
     drag_deceleration,
     integrate_errors,
+    integrate_moment,
     limit_acceleration,
     relax_on_ground,
     tilting_lift,
@@ -115,23 +116,14 @@ def attitude_loop(controller: ControllerRecord, estimate: Estimate) -> None:
 def rate_loop(controller: ControllerRecord, estimate: Estimate, dt: float, wrench: WrenchRecord) -> None:
     """Rate PI, alpha = K_p e + integral, and the moment J alpha + Omega x J Omega.
 
-    Both laws share the derivative of the cascade's PID (dispatch.py).  An integrator is held while the
-    allocation cannot give more in its direction.  All are held while thrust is too low for flight: on the
-    ground, moments have no effect.
+    Both laws share the derivative of the cascade's PID (dispatch.py).
     """
     gains = controller.hector
     J, alpha, W = controller.inertia, controller.e_i, estimate.angular_velocity
-    aloft = wrench.thrust > MIN_FLIGHT_THRUST * controller.mass * controller.gravity
     for i in range(3):
         error = controller.Omega_d[i] - W[i]
-        if aloft and not wrench.unmet_moment[i] * error > 0.0:
-            limit = controller.moment_integral_limit[i]
-            integral = controller.moment_integral[i] + gains.rate_i[i] * error * dt
-            controller.moment_integral[i] = min(max(integral, -limit), limit)
+        integrate_moment(controller, wrench, i, gains.rate_i[i] * error * dt)
         alpha[i] = gains.rate_p[i] * error + controller.moment_integral[i]
-    h0, h1, h2 = product(J, W[0], W[1], W[2])
     M = wrench.moment
     M[0], M[1], M[2] = product(J, alpha[0], alpha[1], alpha[2])
-    wrench.moment[0] += W[1] * h2 - W[2] * h1
-    wrench.moment[1] += W[2] * h0 - W[0] * h2
-    wrench.moment[2] += W[0] * h1 - W[1] * h0
+    add_gyroscopic_moment(wrench, J, W)

@@ -12,17 +12,18 @@ import math
 from sitl_bridge.autopilot.control.records import ControllerRecord
 from sitl_bridge.autopilot.control.reference_model import (
     FREE,
-    MIN_FLIGHT_THRUST,
     POSITION,
+    add_gyroscopic_moment,
     drag_deceleration,
     integrate_errors,
+    integrate_moment,
     limit_acceleration,
     relax_on_ground,
     tilting_lift,
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY, Estimate, Setpoint, WrenchRecord
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.rotations import product, write_matrix
+from sitl_bridge.base.kernels.rotations import write_matrix
 
 
 @compiled
@@ -100,7 +101,6 @@ def attitude_moment(
     W, W_d, R, R_d = estimate.angular_velocity, controller.Omega_d, controller.R, controller.R_d
     J = gains.inertia
     rates_only = setpoint.level == LEVEL_RATES
-    aloft = wrench.thrust > MIN_FLIGHT_THRUST * controller.mass * controller.gravity
     if not rates_only:
         W_d[0], W_d[1], W_d[2] = 0.0, 0.0, controller.yaw_rate_d
     for i in range(3):
@@ -114,13 +114,6 @@ def attitude_moment(
                 e_R += 0.5 * (R_d[m, k] * R[m, j] - R[m, k] * R_d[m, j])
                 turned += R[m, i] * (R_d[m, 0] * W_d[0] + R_d[m, 1] * W_d[1] + R_d[m, 2] * W_d[2])
             e_W = W[i] - turned
-        step = -gains.k_I[i] * (e_W + gains.c_2[i] * e_R) * dt
-        if aloft and not wrench.unmet_moment[i] * step > 0.0:
-            limit = controller.moment_integral_limit[i]
-            integral = controller.moment_integral[i] + step
-            controller.moment_integral[i] = min(max(integral, -limit), limit)
+        integrate_moment(controller, wrench, i, -gains.k_I[i] * (e_W + gains.c_2[i] * e_R) * dt)
         wrench.moment[i] = controller.moment_integral[i] - gains.k_R[i] * e_R - gains.k_Omega[i] * e_W
-    h0, h1, h2 = product(J, W[0], W[1], W[2])
-    wrench.moment[0] += W[1] * h2 - W[2] * h1
-    wrench.moment[1] += W[2] * h0 - W[0] * h2
-    wrench.moment[2] += W[0] * h1 - W[1] * h0
+    add_gyroscopic_moment(wrench, J, W)

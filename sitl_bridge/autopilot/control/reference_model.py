@@ -13,7 +13,7 @@ from sitl_bridge.autopilot.control.records import ControllerRecord
 from sitl_bridge.autopilot.records import Estimate, Setpoint, WrenchRecord
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.rotations import wrap_angle
+from sitl_bridge.base.kernels.rotations import product, wrap_angle
 
 BRAKING_SHARE = 0.6
 """Share of the reference's acceleration limit planned for braking; the rest is for settling."""
@@ -305,3 +305,25 @@ def integrate_errors(
         integral[1] *= most / size
     limit = controller.vertical_integral_limit
     integral[2] = min(max(integral[2], -limit), limit)
+
+
+@compiled
+def integrate_moment(controller: ControllerRecord, wrench: WrenchRecord, i: int, step: float) -> None:
+    """Add ``step`` to the integral of the rate loop about body axis ``i``.
+
+    It is held while the allocation cannot give more in its direction, and while thrust is too low for flight:
+    on the ground, moments have no effect.
+    """
+    aloft = wrench.thrust > MIN_FLIGHT_THRUST * controller.mass * controller.gravity
+    if aloft and not wrench.unmet_moment[i] * step > 0.0:
+        limit = controller.moment_integral_limit[i]
+        controller.moment_integral[i] = min(max(controller.moment_integral[i] + step, -limit), limit)
+
+
+@compiled
+def add_gyroscopic_moment(wrench: WrenchRecord, inertia: Floats, rates: Floats) -> None:
+    """Add Omega x J Omega to the moment."""
+    h0, h1, h2 = product(inertia, rates[0], rates[1], rates[2])
+    wrench.moment[0] += rates[1] * h2 - rates[2] * h1
+    wrench.moment[1] += rates[2] * h0 - rates[0] * h2
+    wrench.moment[2] += rates[0] * h1 - rates[1] * h0

@@ -206,6 +206,19 @@ def propagate_covariance(estimator: Estimator) -> None:
 
 
 @compiled
+def decay_state(estimator: Estimator, i: int, left: float) -> None:
+    """Leave a share ``left`` of a Gauss-Markov state and its covariances; of its variance, the square."""
+    p = estimator.covariance
+    estimator.nominal[i] *= left
+    for j in range(STATES):
+        p[i, j] *= left
+    for j in range(STATES):
+        p[j, i] *= left
+    for e in range(3):
+        estimator.odometry_cross[e, i] *= left
+
+
+@compiled
 def decay_biases(estimator: Estimator) -> None:
     """Decay the Gauss-Markov biases over ``slow_time``; add the slope to the ground-height variance."""
     p = estimator.covariance
@@ -214,14 +227,7 @@ def decay_biases(estimator: Estimator) -> None:
     p[GROUND, GROUND] += (GROUND_SLOPE * speed * estimator.slow_time) ** 2
     for i in range(MOTION_ERRORS, STATES):
         if estimator.decay_rate[i] > 0.0:
-            left = math.exp(-estimator.decay_rate[i] * estimator.slow_time)
-            estimator.nominal[i] *= left
-            for j in range(STATES):
-                p[i, j] *= left
-            for j in range(STATES):
-                p[j, i] *= left
-            for e in range(3):
-                estimator.odometry_cross[e, i] *= left
+            decay_state(estimator, i, math.exp(-estimator.decay_rate[i] * estimator.slow_time))
     estimator.slow_time = 0.0
 
 

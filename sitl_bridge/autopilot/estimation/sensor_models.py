@@ -22,7 +22,7 @@ from sitl_bridge.autopilot.estimation.correction import (
     reset_variance,
     set_term,
 )
-from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_VELOCITY, recall_state
+from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_VELOCITY, decay_state, recall_state
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
     BAROMETER,
@@ -31,7 +31,6 @@ from sitl_bridge.autopilot.estimation.records import (
     GROUND,
     MAGNETOMETER,
     POSITION,
-    STATES,
     TILT,
     VELOCITY,
     Estimator,
@@ -99,13 +98,7 @@ def _propagate_drift(estimator: Estimator) -> None:
     left = estimator.gps_drift_decay**periods
     for i in range(3):
         k = GPS_DRIFT + i
-        estimator.nominal[k] *= left
-        for j in range(STATES):
-            p[k, j] *= left
-        for j in range(STATES):
-            p[j, k] *= left
-        for e in range(3):
-            estimator.odometry_cross[e, k] *= left
+        decay_state(estimator, k, left)
         p[k, k] += estimator.gps_drift_variance[i] * (1.0 - left * left)
 
 

@@ -13,7 +13,7 @@ from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import NAN3, OffboardTarget
 from sitl_bridge.base.kernels.record import Packed
-from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -106,7 +106,7 @@ class Inputs:
             self._reject(f"SET_POSITION_TARGET_GLOBAL_INT: frame {frame} is not supported", now)
             return None
         latitude, longitude, altitude = self._estimate["origin"].tolist()
-        projection = projection_at(latitude, longitude, altitude)
+        projection = Projection.from_radians(latitude, longitude, altitude)
         return projection.position((message.lat_int / 1e7, message.lon_int / 1e7, height))
 
     def _take_target(self, message: MavlinkMessage, position: Vector, now: int, *, body: bool) -> None:

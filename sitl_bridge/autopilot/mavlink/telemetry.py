@@ -20,7 +20,7 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import euler_angles
 from sitl_bridge.core.world.atmosphere import pressure_altitude
-from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import MULTIROTORS
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -79,13 +79,13 @@ class Snapshot:
     @cached_property
     def geodetic(self) -> tuple[float, float, float]:
         """Position: deg latitude, deg longitude, m altitude."""
-        return projection_at(*self.origin).place(self.position)
+        return Projection.from_radians(*self.origin).place(self.position)
 
     @cached_property
     def home(self) -> tuple[float, float, float] | None:
         """Home in the local frame: m north, east, down; None if unknown."""
         home = self.commander.home
-        return None if home is None else projection_at(*self.origin).position(home)
+        return None if home is None else Projection.from_radians(*self.origin).position(home)
 
     @property
     def heading(self) -> float:
@@ -228,7 +228,7 @@ def orbit_execution_status(s: Snapshot) -> MavlinkMessage | None:
     if s.commander.mode is not flight_modes.ORBIT or not s.has(records.GLOBAL):
         return None
     circle = s.commander.orbit.circle
-    latitude, longitude, altitude = projection_at(*s.origin).place((circle.x, circle.y, circle.z))
+    latitude, longitude, altitude = Projection.from_radians(*s.origin).place((circle.x, circle.y, circle.z))
     return mavlink.MAVLink_orbit_execution_status_message(
         s.now,
         math.copysign(circle.radius, circle.speed),

@@ -174,14 +174,9 @@ def _integrate(
     rise: float,
     fall: float,
 ) -> None:
-    """One Runge-Kutta step of ``h`` seconds.
+    """One Runge-Kutta step of ``h`` seconds; other arguments as of ``integrate_step``.
 
     Args:
-        density: kg/m^3 at ``down``.
-        gradient: kg/m^4, change of the density along down.
-        down: m.
-        gravity: m/s^2.
-        h: s.
         rise, fall: exp(-h/2/tau) of a motor that gains or loses speed.
     """
     y = rows.work[0]

@@ -10,7 +10,8 @@ from typing import Annotated
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.world.records import TurbulenceRecord, WindRecord, WindState
-from sitl_bridge.core.world.wind import mean_wind, wind_velocity, with_gusts
+from sitl_bridge.core.world.turbulence import turbulence
+from sitl_bridge.core.world.wind import mean_wind, with_gusts
 
 
 @compiled
@@ -41,7 +42,13 @@ def air_velocity(
         north, east, down: m.
         reach: m, size over which the gradient holds; 0 for none.
     """
-    vn, ve, vd = wind_velocity(wind, field, memory, series, time, north, east, down, reach)
+    vn, ve, vd = mean_wind(wind, series, time, north, east, down)
+    if wind.dryden_speed_20ft > 0.0:
+        un, ue, ud = turbulence(field, memory, wind.dryden_speed_20ft, north, east, down, reach)
+        vn += un
+        ve += ue
+        vd += ud
+    vn, ve, vd = with_gusts(wind, time, north, east, vn, ve, vd)
     if reach > 0.0:
         _add_gradient(wind, memory, series, time, north, east, down, reach)
     return vn, ve, vd

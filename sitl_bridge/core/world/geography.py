@@ -40,9 +40,15 @@ class Projection:
         self._north = prime_vertical * (1.0 - ECCENTRICITY_SQUARED) / squared + altitude
 
     @classmethod
+    @lru_cache(maxsize=16)
+    def from_radians(cls, latitude: float, longitude: float, altitude: float) -> Projection:
+        """The projection about an origin (rad, rad, m), kept for those asked for again and again."""
+        return cls(latitude, longitude, altitude)
+
+    @classmethod
     def from_degrees(cls, latitude: float, longitude: float, altitude: float = 0.0) -> Projection:
         """The projection about an origin in deg, deg and m."""
-        return cls(math.radians(latitude), math.radians(longitude), altitude)
+        return cls.from_radians(math.radians(latitude), math.radians(longitude), altitude)
 
     def local(self, latitude: float, longitude: float) -> tuple[float, float]:
         """North and east in m of a point in degrees."""
@@ -79,12 +85,6 @@ class Projection:
         along = self._east * self._cos * dx
         north = self._north * dy + 0.5 * along * dx * self._cos * self._tan
         return north, along * (1.0 - self._tan * dy * self._north / self._east)
-
-
-@lru_cache(maxsize=16)
-def projection_at(latitude: float, longitude: float, altitude: float) -> Projection:
-    """The projection about an origin (rad, rad, m), remembered for those asked for again and again."""
-    return Projection(latitude, longitude, altitude)
 
 
 def distance(here: Sequence[float], there: Sequence[float]) -> float:

@@ -21,8 +21,8 @@ from sitl_bridge.base.kernels.array_at import call_at
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, Degrees
 from sitl_bridge.core.world.custom_wind import MOST_WIND, CustomWind, WindField
-from sitl_bridge.core.world.records import MAX_GUSTS, WIND, TurbulenceRecord, WindRecord, WindState
-from sitl_bridge.core.world.turbulence import CARRYING_HEIGHT, FEET, carry, turbulence
+from sitl_bridge.core.world.records import MAX_GUSTS, WIND, WindRecord, WindState
+from sitl_bridge.core.world.turbulence import CARRYING_HEIGHT, FEET, carry
 
 TURBULENCE_SPEED = {"light": 15 * 0.514444, "moderate": 30 * 0.514444, "severe": 45 * 0.514444}
 """m/s, wind at 20 ft for the three intensities: 15, 30 and 45 knots (MIL-F-8785C, 3.7.3.4)."""
@@ -361,33 +361,3 @@ def carry_turbulence(wind: WindRecord, memory: WindState, series: Floats, time: 
     if wind.dryden_speed_20ft > 0.0:
         north, east, _ = mean_wind(wind, series, time, 0.0, 0.0, -CARRYING_HEIGHT)
         carry(memory, north, east, seconds)
-
-
-@compiled
-def wind_velocity(
-    wind: WindRecord,
-    field: TurbulenceRecord,
-    memory: WindState,
-    series: Floats,
-    time: int,
-    north: float,
-    east: float,
-    down: float,
-    reach: float,
-) -> tuple[float, float, float]:
-    """Velocity of the air at a place, NED in m/s, and the gradient of its turbulence into ``memory``.
-
-    Args:
-        memory: WIND_STATE record of who is there.
-        series: (k, 4) recorded wind.
-        time: us.
-        north, east, down: m.
-        reach: m, of the gradient, see ``turbulence``; 0 for none.
-    """
-    vn, ve, vd = mean_wind(wind, series, time, north, east, down)
-    if wind.dryden_speed_20ft > 0.0:
-        un, ue, ud = turbulence(field, memory, wind.dryden_speed_20ft, north, east, down, reach)
-        vn += un
-        ve += ue
-        vd += ud
-    return with_gusts(wind, time, north, east, vn, ve, vd)

@@ -37,10 +37,13 @@ class BrownConrady(BaseModel):
     p2: Coefficient = 0.0
     k3: Coefficient = 0.0
 
+    def _radial(self, square: Floats) -> Floats:
+        return 1.0 + square * (self.k1 + square * (self.k2 + square * self.k3))
+
     def distort(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Image coordinates, in focal lengths, of points at x, y on the plane one focal length ahead."""
         square = x * x + y * y
-        radial = 1.0 + square * (self.k1 + square * (self.k2 + square * self.k3))
+        radial = self._radial(square)
         return (
             x * radial + 2.0 * self.p1 * x * y + self.p2 * (square + 2.0 * x * x),
             y * radial + self.p1 * (square + 2.0 * y * y) + 2.0 * self.p2 * x * y,
@@ -56,7 +59,7 @@ class BrownConrady(BaseModel):
         a, b = self.distort(x, y)
         for _ in range(ITERATIONS):
             square = x * x + y * y
-            radial = 1.0 + square * (self.k1 + square * (self.k2 + square * self.k3))
+            radial = self._radial(square)
             slope = 2.0 * self.k1 + square * (4.0 * self.k2 + 6.0 * self.k3 * square)
             a_x = radial + x * x * slope + 2.0 * self.p1 * y + 6.0 * self.p2 * x
             a_y = x * y * slope + 2.0 * self.p1 * x + 2.0 * self.p2 * y
