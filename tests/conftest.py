@@ -7,13 +7,13 @@ import gc
 import math
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from support.link_server import Counted
+from support.waiting import wait_until
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels import numba_internals
@@ -188,14 +188,7 @@ def free_port(worker_ports: Iterator[int]) -> Callable[[], int]:
 def wait_for() -> Callable[..., None]:
     """Waits until a condition holds; fails naming what was waited for."""
 
-    def wait(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > end:
-                pytest.fail(f"waited {seconds:g} s for {what}")
-            time.sleep(0.005)
-
-    return wait
+    return wait_until
 
 
 @pytest.fixture

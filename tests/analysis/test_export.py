@@ -13,16 +13,15 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from pyarrow import parquet
 from rosbags.typesys import Stores, get_typestore
+from support.commands import run_command
 from support.recorded_climb import Climb
 from support.vehicle_logs import FORMATS
-from typer.testing import CliRunner
 
 from sitl_bridge.analysis.export.cdr_layout import DEFINITIONS, CdrLayout, bytes_of, schema_name, schema_text
 from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.main import build
 from sitl_bridge.lab.flights.flight_source import read_identification_flight
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.perception.sample_files import POINT
@@ -163,7 +162,7 @@ def test_layouts_agree_with_another_encoder() -> None:
 def test_a_part_of_the_steps_has_all_vehicles(run: RecordedRun, tmp_path: Path) -> None:
     path = tmp_path / "truth.csv"
     arguments = ["export", str(run.path), "--every", "4", "-o", str(path)]
-    assert CliRunner().invoke(build(["export"]), arguments).exit_code == 0
+    assert run_command(*arguments).exit_code == 0
     table = np.genfromtxt(path, delimiter=",", names=True)
     assert table["vehicle"].tolist() == [0, 1] * (STEPS // 4)
     np.testing.assert_array_equal(table["time"][::2], run.rows["time"][:: 2 * 4])
@@ -172,7 +171,7 @@ def test_a_part_of_the_steps_has_all_vehicles(run: RecordedRun, tmp_path: Path) 
 def test_the_command_writes_every_table_as_csv_and_parquet(run: RecordedRun, tmp_path: Path) -> None:
     for kind in ("csv-tables", "parquet"):
         arguments = ["export", str(run.path), "--format", kind, "-o", str(tmp_path / kind)]
-        result = CliRunner().invoke(build(["export"]), arguments)
+        result = run_command(*arguments)
         assert result.exit_code == 0, result.output
     for name in ("truth", "steps", "imu", "gps", "events"):
         table = parquet.read_table(tmp_path / "parquet" / f"{name}.parquet")
@@ -196,7 +195,7 @@ def test_a_killed_run_is_exported(run: RecordedRun, tmp_path: Path) -> None:
     for name in ("run.json", "truth.npy", "frames.bin", "steps.npy"):
         (target / name).write_bytes((run.path / name).read_bytes() + (b"" if name == "run.json" else b"xyz"))
     arguments = ["export", str(target), "-o", str(tmp_path / "killed.mcap")]
-    result = CliRunner().invoke(build(["export"]), arguments)
+    result = run_command(*arguments)
     assert result.exit_code == 0, result.output
     assert (tmp_path / "killed.mcap").read_bytes()[:5] == b"\x89MCAP"
 

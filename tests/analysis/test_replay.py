@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import run_command
 from support.peer import Peer
-from typer.testing import CliRunner
 
 from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.analysis.replay.run_replay import replay_run
@@ -21,7 +21,6 @@ from sitl_bridge.autopilot.stack import StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
     GpsJamming,
@@ -268,12 +267,11 @@ def test_a_changed_frame_is_named_by_message_and_field(
 
 
 def test_the_command_reports_and_its_exit_code_follows(recorded: Path, tmp_path: Path) -> None:
-    runner = CliRunner()
-    result = runner.invoke(build(["replay"]), ["replay", str(recorded)])
+    result = run_command("replay", str(recorded))
     assert result.exit_code == 0
     assert "identical to the bit" in result.output
     tampered(recorded, tmp_path / "run", 900, "control_1", 0.1)
-    result = runner.invoke(build(["replay"]), ["replay", str(tmp_path / "run")])
+    result = run_command("replay", str(tmp_path / "run"))
     assert result.exit_code == 1
     assert "differs after 450 identical steps" in result.output
 
@@ -355,7 +353,7 @@ def test_of_a_cut_recording_what_is_there_is_repeated_and_exported_and_both_say_
         (["export", str(target), "-o", str(tmp_path / "run.mcap")], r"run\.mcap: \d+ messages"),
         (["export", str(target), "--format", "csv-tables"], rf"truth\.csv: {there // 2 * 2} rows"),
     ):
-        result = CliRunner().invoke(build([command[0]]), command)
+        result = run_command(*command)
         output = result.output.replace("\n", "")
         assert result.exit_code == 0, output
         assert re.search(note, output), output

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.browser import open_browser
 from support.run_directories import make_run
 
 from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.report.report_page import write_report
 from sitl_bridge.analysis.report.reported_run import report
 
-playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        try:
-            found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        except playwright.Error as error:
-            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
+    with open_browser() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(params=["light", "dark"])

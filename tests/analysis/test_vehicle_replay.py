@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import run_command
 from support.vehicle_logs import FORMATS, WIND, write_flight
-from typer.testing import CliRunner
 
 from sitl_bridge.analysis.replay.estimator_replay import write_replay_files
 from sitl_bridge.analysis.replay.vehicle_log import Series, read_vehicle_log, signals_of
 from sitl_bridge.analysis.replay.vehicle_replay import replay_log
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 
@@ -102,7 +101,7 @@ def test_a_log_that_lacks_something_says_what(tmp_path: Path, missing: str, word
     path = write_flight(tmp_path / "log.ulg", topics=kept)
     with pytest.raises(UserError, match=words):
         read_vehicle_log(path, 4)
-    result = CliRunner().invoke(build(["replay"]), ["replay", str(path)])
+    result = run_command("replay", str(path))
     assert "name the airframe" in str(result.exception)
 
 
@@ -121,7 +120,7 @@ def test_files_that_are_no_log_or_end_early(tmp_path: Path) -> None:
     data, middle = whole.read_bytes(), whole.stat().st_size // 2
     cut.write_bytes(data[:middle] + b"\xff" * 100 + data[middle + 100 :])
     arguments = ["replay", str(cut), "--airframe", "iris", "--wind", "none"]
-    assert "cut.ulg: is damaged" in CliRunner().invoke(build(["replay"]), arguments).output
+    assert "cut.ulg: is damaged" in run_command(*arguments).output
 
 
 def test_an_origin_that_is_not_on_earth_is_passed_over(tmp_path: Path) -> None:

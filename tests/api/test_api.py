@@ -14,13 +14,13 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.paths import DOCS, MISSIONS, ROOT
+from support.programs import load_program
 
 import sitl_bridge as sb
 from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler
@@ -29,14 +29,8 @@ from sitl_bridge.base.user_file import load_class, place_of
 EXAMPLES = MISSIONS / "api"
 
 
-def example(name: str) -> ModuleType:
-    specification = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[name] = module
-    specification.loader.exec_module(module)
-    return module
+def example(name: str) -> Any:
+    return load_program(EXAMPLES / f"{name}.py")
 
 
 class Hover(sb.Controller):

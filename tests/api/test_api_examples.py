@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,15 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.paths import MISSIONS
+from support.programs import load_program
 
 
 def program(name: str) -> Callable[..., Any]:
-    specification = importlib.util.spec_from_file_location(name, MISSIONS / "api" / f"{name}.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module.main  # type: ignore[no-any-return]
+    main: Callable[..., Any] = load_program(MISSIONS / "api" / f"{name}.py").main
+    return main
 
 
 def square(flown: dict[str, Any], _place: Path) -> None:

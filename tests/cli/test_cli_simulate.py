@@ -7,16 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
+from support.commands import run_command
 from support.paths import MISSIONS
-from typer.testing import CliRunner
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.cli.main import build
 
 
 def run(*arguments: str) -> tuple[int, str]:
     """Exit code and output."""
-    result = CliRunner().invoke(build(["simulate"]), ["simulate", *arguments])
+    result = run_command("simulate", *arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.output

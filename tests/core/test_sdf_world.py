@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.commands import run_command
 from support.scene_files import BOX_SIZE, CORNERS, FACES, write_collada, write_obj
 from support.scenes import mesh_object
-from typer.testing import CliRunner
 
 from sitl_bridge.base import xml_file
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.facts import derive_facts
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.world import sdf_world
 from sitl_bridge.core.world.mesh_file import is_solid
 from sitl_bridge.core.world.nearest_surface import nearest
@@ -442,7 +441,7 @@ def test_check_prints_what_stands_in_a_world(tmp_path: Path) -> None:
         "triangles": 12,
     }
     assert facts["warnings"] == [f"{file}: not read: light w"]
-    shown = CliRunner().invoke(build(["check"]), ["check", str(file)])
+    shown = run_command("check", str(file))
     assert shown.exit_code == 0
     assert "1 x mesh" in shown.output
     assert "note: " in shown.output

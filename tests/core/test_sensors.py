@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from support.sensor_bench import STEP, Bench
+from support.sensor_bench import STEP, Bench, allan
 
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification
 from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, GpsSpecification
@@ -39,12 +39,6 @@ def imu(**more: Any) -> ImuSpecification:
 def gps(**more: Any) -> GpsSpecification:
     fields: dict[str, Any] = {"kind": "gps", "rate": 5.0, "velocity": NONE}
     return GpsSpecification.model_validate(fields | more)
-
-
-def allan(values: NDArray[np.float64], size: int) -> float:
-    """Allan deviation over clusters of ``size`` samples (IEEE 952-1997, C.1)."""
-    means = values[: len(values) // size * size].reshape(-1, size).mean(axis=1)
-    return float(np.sqrt(0.5 * np.mean(np.diff(means) ** 2)))
 
 
 def test_white_noise_of_a_density_has_its_allan_deviation() -> None:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from support.paths import ROOT
-from support.sensor_bench import STEP, Bench
+from support.sensor_bench import STEP, Bench, allan
 
 from sitl_bridge.core.sensors.registry import SensorUnion
 
@@ -39,12 +38,6 @@ QUANTITIES: list[tuple[str, str, dict[str, Any], tuple[int, ...]]] = [
     ("battery", "current", {"voltage": EXACT}, (1,)),
 ]
 ADAPTER: TypeAdapter[Any] = TypeAdapter(SensorUnion)
-
-
-def allan(values: NDArray[np.float64], size: int) -> float:
-    """Allan deviation over clusters of ``size`` samples (IEEE 952-1997, C.1)."""
-    means = values[: len(values) // size * size].reshape(-1, size).mean(axis=1)
-    return float(np.sqrt(0.5 * np.mean(np.diff(means) ** 2)))
 
 
 def allan_of_gauss_markov(white: float, bias: float, left: float, size: int) -> float:

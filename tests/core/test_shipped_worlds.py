@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from support.paths import MISSIONS, ROOT
+from support.programs import load_program
 
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
@@ -59,11 +58,7 @@ def test_the_forklift_stays_in_its_aisle() -> None:
 def test_the_script_makes_the_worlds_that_are_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = importlib.util.spec_from_file_location("make_worlds", ROOT / "scripts" / "make_worlds.py")
-    assert found is not None
-    assert found.loader is not None
-    script: Any = importlib.util.module_from_spec(found)
-    found.loader.exec_module(script)
+    script = load_program(ROOT / "scripts" / "make_worlds.py")
     monkeypatch.setattr(script, "WORLDS", tmp_path)
     for make in script.MAKERS:
         make()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.browser import open_browser
 from support.campaigns import analytic, campaign, scenario
 
 from sitl_bridge.analysis.evaluation.measures import KINDS, kind_of
@@ -128,15 +128,9 @@ def test_failures_that_differ_in_figures_only_are_one_cluster(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_the_report_opens_in_a_browser_without_an_error(tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    found = shutil.which("chromium") or shutil.which("google-chrome")
     page_file = write_campaign_report(flown(tmp_path))
     faults: list[str] = []
-    with playwright.sync_playwright() as started:
-        try:
-            browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        except playwright.Error as error:
-            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
+    with open_browser() as browser:
         page = browser.new_page(viewport={"width": 1300, "height": 900})
         page.on("console", lambda message: faults.append(message.text))
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -147,5 +141,4 @@ def test_the_report_opens_in_a_browser_without_an_error(tmp_path: Path) -> None:
         assert box is not None
         assert box["width"] > 200
         page.screenshot(path=str(tmp_path / "page.png"), full_page=True)
-        browser.close()
     assert faults == []

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.commands import run_command
 from support.paths import MISSIONS
 from support.px4_flights import fly
 from support.vehicle_logs import write_flight
-from typer.testing import CliRunner
 
 from sitl_bridge.cli.identify import DEFAULT
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
@@ -20,7 +19,7 @@ from sitl_bridge.lab.identification.airframe_identification import identify_airf
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(build(["identify"]), ["identify", *arguments])
+    result = run_command("identify", *arguments)
     return (
         result.exit_code,
         result.output if result.exception is None else f"{result.output}{result.exception}",

@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.commands import run_command
 from support.gazebo_models import CLASSIC, PLACES, TURNS, motors, write_sdf
-from typer.testing import CliRunner
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.dynamics.motor import FirstOrderMotor
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -298,9 +297,9 @@ def test_the_command_writes_a_file_that_check_draws(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     written(tmp_path, "real.params", PARAMETERS)
     words = ["import", "real.params", "-o", "q.yaml", "--mass", "2", "--arm", "0.25", "--battery", "6S 5.0"]
-    done = CliRunner().invoke(build(words), words)
+    done = run_command(*words)
     assert done.exit_code == 0, done.output
     words = ["check", "q.yaml", "--picture", "q.svg"]
-    assert CliRunner().invoke(build(words), words).exit_code == 0
+    assert run_command(*words).exit_code == 0
     picture = (tmp_path / "q.svg").read_text(encoding="utf-8")
     assert picture.count(" ccw") == 4  # two rotors, in two views

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from support.commands import run_command
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.main import build
 from sitl_bridge.lab.validation.log_statistics import statistics
 from sitl_bridge.record.ulog_writer import UlogWriter
 
@@ -181,14 +180,13 @@ def test_the_command_sets_simulated_logs_beside_the_range_of_real_ones(tmp_path:
     real.mkdir()
     write(real / "a.ulg", vibration=4.0)
     write(real / "short.ulg", seconds=15)
-    runner = CliRunner()
     simulated = write(tmp_path / "simulated.ulg", vibration=6.0, resistance=0.1)
     arguments = ["log-statistics", str(real), str(simulated)]
-    refused = runner.invoke(build(arguments), arguments)
+    refused = run_command(*arguments)
     assert isinstance(refused.exception, UserError)
     assert "a range needs two flights at least" in str(refused.exception)
     write(real / "b.ulg", vibration=8.0)
-    result = runner.invoke(build(arguments), arguments)
+    result = run_command(*arguments)
     assert result.exit_code == 0, result.output
     assert "short.ulg: is too short" in result.output
     assert "| accelerometer: vibration metric, m/s² | 4 to 8 (2) | **6** |" in result.output
@@ -202,8 +200,8 @@ def test_logs_of_one_name_are_told_apart_by_their_directories(tmp_path: Path) ->
         write(tmp_path / "real" / f"{name}.ulg")
     logs = [str(write(tmp_path / name / "flight.ulg")) for name in ("one", "other")]
     arguments = ["log-statistics", str(tmp_path / "real"), *logs]
-    result = CliRunner().invoke(build(arguments), arguments)
+    result = run_command(*arguments)
     assert "| | real | one/flight | other/flight |" in result.output
     arguments = ["log-statistics", str(tmp_path / "real"), logs[0], logs[0]]
-    result = CliRunner().invoke(build(arguments), arguments)
+    result = run_command(*arguments)
     assert "given twice" in str(result.exception)

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from pymavlink.dialects.v20 import common as mavlink
 from scipy.spatial.transform import Rotation
-from typer.testing import CliRunner
+from support.commands import run_command
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import launch
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskew
 from sitl_bridge.core.odometry.stereo import StereoImages, StereoOdometry
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
@@ -224,7 +223,7 @@ def test_clouds_as_text_are_read(tmp_path: Path) -> None:
 
 
 def command(*words: str) -> tuple[int, str]:
-    outcome = CliRunner().invoke(build(["odometry"]), ["odometry", *words])
+    outcome = run_command("odometry", *words)
     return outcome.exit_code, outcome.output + (str(outcome.exception) if outcome.exception else "")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from typer.testing import CliRunner
+from support.commands import run_command
 
 from sitl_bridge.analysis.evaluation.pose_error import (
     Alignment,
@@ -24,7 +24,6 @@ from sitl_bridge.analysis.evaluation.pose_error import (
     relative_error,
 )
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.main import build
 from sitl_bridge.lab.odometry.tum_file import read_tum, write_tum
 
 
@@ -181,7 +180,7 @@ def test_a_faulty_line_of_a_tum_file_is_named(tmp_path: Path, line: str, fault: 
 
 
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(build(["pose-error"]), ["pose-error", *arguments])
+    result = run_command("pose-error", *arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.output

@@ -14,15 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from support.commands import run_command
 from support.crazyflie_tables import HEADER, fly_crazyflie, write_crazyflie
-from typer.testing import CliRunner
 
 import sitl_bridge as sb
 from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.cli.main import build
 from sitl_bridge.lab.flights.data_sets import read_table
 from sitl_bridge.lab.validation import disturbances, read_flights
 from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, update_page
@@ -211,7 +210,7 @@ def test_flights_of_blackbird_are_found_in_its_tree_and_compared(tmp_path: Path)
         write_blackbird(tmp_path / name / "mouse" / "yawForward" / "csv", rows(seed), (0, 1, 2, 3))
         (tmp_path / name / "mouse" / "yawForward" / "groundTruthPoses.csv").write_text("0,0,0,0,1,0,0,0")
     arguments = ["validate", str(tmp_path / "test"), "--fit", str(tmp_path / "fit")]
-    result = CliRunner().invoke(build(["validate"]), [*arguments, "--simulator", "constant"])
+    result = run_command(*arguments, "--simulator", "constant")
     assert result.exit_code == 0, result.output
     assert "1 flight" in result.output
 
@@ -316,14 +315,14 @@ def test_the_command_writes_the_tables_between_the_marks_of_a_page(tmp_path: Pat
                    "class Simulator(Constant):\n    name = 'mine'\n")  # fmt: skip
     arguments = ["validate", str(tmp_path / "test"), "--fit", str(tmp_path / "fit"), "-o", str(page)]
     chosen = ["--simulator", "constant", "--simulator", str(own)]
-    result = CliRunner().invoke(build(["validate"]), [*arguments, *chosen])
+    result = run_command(*arguments, *chosen)
     assert result.exit_code == 0, result.output
     text = page.read_text()
     assert text.startswith("# Realism\n")
     assert text.endswith("After.\n")
     assert "old" not in text
     new = tmp_path / "no_such_yet" / "page.md"
-    result = CliRunner().invoke(build(["validate"]), [*arguments[:-1], str(new), *chosen])
+    result = run_command(*arguments[:-1], str(new), *chosen)
     assert result.exit_code == 0, result.output
     assert "| mine |" in new.read_text()
     lines = [line for line in text.splitlines() if line.startswith("| mine |")]
@@ -339,9 +338,7 @@ def test_check_sets_the_commands_of_a_flight_beside_an_airframe(tmp_path: Path) 
         if not isinstance(airframe, str):
             facts = facts_of_flight(airframe, flight)
         else:
-            result = CliRunner().invoke(
-                build(["check"]), ["check", airframe, "--flight", str(flight), "--json"]
-            )
+            result = run_command("check", airframe, "--flight", str(flight), "--json")
             assert result.exit_code == 0, result.output
             facts = json.loads(result.output)
         found.append(facts["factor_of_thrust"])
@@ -352,7 +349,7 @@ def test_check_sets_the_commands_of_a_flight_beside_an_airframe(tmp_path: Path) 
     squares = (c1 + np.sqrt(c1**2 + 4.0 * c2 * thrusts)) ** 2  # of the speeds that give them
     weaker = squares[1] / squares[0]
     assert found == [pytest.approx(1.0, rel=0.05), pytest.approx(weaker * found[0], rel=0.01)]
-    refused = CliRunner().invoke(build(["check"]), ["check", "square.plan", "--flight", str(flight)])
+    refused = run_command("check", "square.plan", "--flight", str(flight))
     assert "stands beside an airframe" in str(refused.exception)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from scipy.spatial.transform import Rotation
+from support.browser import open_browser
 from support.peer import Peer
 from support.run_directories import make_run
 
@@ -40,28 +40,21 @@ from sitl_bridge.session.settings import FlightSettings, VehicleSettings
 from sitl_bridge.session.stacks import CENTRED, STICKS
 
 pytest.importorskip("viser", reason="pip install viser")
-playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # Chromium draws without a graphics processor: this takes minutes.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 INSTANCE = 109
 TIMEOUT = 240_000
 """ms for Chromium."""
-SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+SOFTWARE = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 KNOWN = ("THREE.Clock",)
 """Beginnings of warnings of the page's libraries."""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        try:
-            found = started.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
-        except playwright.Error as error:
-            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
+    with open_browser(*SOFTWARE) as found:
         yield found
-        found.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import inspect
 import os
 import re
@@ -18,6 +17,7 @@ from unittest.mock import create_autospec
 
 import pytest
 import typer
+from support.commands import run_command
 from support.docs_pages import (
     NAMES,
     PAGES,
@@ -29,7 +29,7 @@ from support.docs_pages import (
     write_files,
 )
 from support.paths import DOCS, MISSIONS, ROOT
-from typer.testing import CliRunner
+from support.programs import load_program
 
 import sitl_bridge as sb
 from sitl_bridge.cli.main import COMMANDS, build, with_values
@@ -107,7 +107,7 @@ def test_a_pages_files_pass_the_commands_that_it_gives(
     for words in run_commands(page):
         if words[0] == "fly" and "--speed" not in words:
             words += ["--speed", "max"]
-        result = CliRunner().invoke(build(words), words)
+        result = run_command(*words)
         assert result.exit_code == 0, (name, words, result.output, result.exception)
 
 
@@ -176,11 +176,6 @@ def test_docs_check_runs_every_line_of_the_five_paths() -> None:
         assert [line for line in lines for part in docs_check().SKIPPED if part in line] == []
 
 
-def docs_check() -> ModuleType:
+def docs_check() -> Any:
     """``scripts/docs_check.py``."""
-    specification = importlib.util.spec_from_file_location("docs_check", ROOT / "scripts" / "docs_check.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_program(ROOT / "scripts" / "docs_check.py")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.paths import DOCS, ROOT
+from support.programs import load_program
 
 PAPERS = DOCS / "papers"
 PROGRAMS = sorted((ROOT / "missions" / "papers").glob("*/[fst]*_[0-9]*.py"))
@@ -37,14 +38,9 @@ def key(program: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
+def script() -> Iterator[Any]:
     before = list(sys.path)
-    found = importlib.util.spec_from_file_location("papers_script", ROOT / "scripts" / "papers.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    yield module
+    yield load_program(ROOT / "scripts" / "papers.py")
     sys.path[:] = before
 
 

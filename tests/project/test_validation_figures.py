@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from types import ModuleType
 from typing import Any
 
 import pytest
 from support.paths import ROOT
+from support.programs import load_program
+
+from sitl_bridge.lab.validation.benchmark import BEGIN, END
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    found = importlib.util.spec_from_file_location("validation_script", ROOT / "scripts" / "validation.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module  # dataclasses look their module up
-    found.loader.exec_module(module)
-    return module
+def script() -> Any:
+    return load_program(ROOT / "scripts" / "validation.py")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +37,7 @@ def cells(lines: list[str]) -> list[tuple[str, str]]:
 
 def test_the_page_of_published_figures_is_current(script: ModuleType, figures: list[Any]) -> None:
     page = script.PAGE.read_text(encoding="utf-8").splitlines()
-    shown = cells(page[page.index(script.BEGIN) + 2 : page.index(script.END)])
+    shown = cells(page[page.index(BEGIN) + 2 : page.index(END)])
     new = cells("\n".join([*script.tables(figures), ""]).splitlines())
     assert [before for before, _ in shown] == [before for before, _ in new], "run scripts/validation"
     compared = 0

@@ -8,12 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from support.commands import run_command
 from support.paths import MISSIONS
-from typer.testing import CliRunner
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.interpreter import check_interpreter, find_interpreter
-from sitl_bridge.cli.main import build
 from sitl_bridge.session.mission_file import check_mission_file, mavsdk_3_line
 from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.scenario_settings import scenario_settings
@@ -192,7 +191,7 @@ def test_a_failed_script_is_reported_by_its_error_and_line(tmp_path: Path) -> No
 
 def test_the_command_line_refuses_before_anything_starts(script: Path, tmp_path: Path) -> None:
     arguments = ["fly", str(script), "--python", "./no/python", "--runs-dir", str(tmp_path / "runs")]
-    result = CliRunner().invoke(build(["fly"]), arguments)
+    result = run_command(*arguments)
     assert isinstance(result.exception, UserError)
     assert "--python: " in str(result.exception)
     assert not (tmp_path / "runs").exists()

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from support.paths import ROOT
 from support.vehicle_logs import read_flight
+from support.waiting import is_gone
 
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
 from sitl_bridge.link.px4.px4_process import require_free_instance
@@ -75,13 +76,6 @@ def runs(process: psutil.Process, word: str) -> bool:
     return any(part.endswith(word) for part in words) and not keeps and not starts
 
 
-def gone(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def within(directory: Path) -> list[psutil.Process]:
     """Processes that work in a directory or below it."""
     found = []
@@ -132,7 +126,7 @@ def fly_and_kill(
         (killed,) = (process for process in processes if runs(process, victim.word))
         killed.kill()
         assert flight.wait(300.0) == victim.status, log.read_text()
-        wait_for(lambda: all(gone(process) for process in processes), "everything to end")
+        wait_for(lambda: all(is_gone(process.pid) for process in processes), "everything to end")
         wait_for(lambda: not within(directory), "all in the run directory to end")
         wait_for(lambda: not held_sockets(), "the sockets to be closed")
         wait_for(lambda: not [*temporary.iterdir()], "the temporary files to be removed")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pymavlink.dialects.v20 import common as mavlink
 from pymavlink.mavutil import x25crc
+from support.waiting import wait_until
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
@@ -128,13 +129,6 @@ def sys_status(enabled: int, health: int) -> Any:
     return mavlink.MAVLink_sys_status_message(enabled, enabled, health, 0, 12000, 100, 50, 0, 0, 0, 0, 0, 0)
 
 
-def wait_for(condition: Any) -> None:
-    end = time.monotonic() + 3.0
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def catalogue(tmp_path: Path) -> EventCatalogue:
     path = tmp_path / "events.json"
@@ -178,7 +172,7 @@ def test_state_is_that_of_the_latest_messages_of_a_datagram(monitor: Monitor, px
         mavlink.MAVLink_extended_sys_state_message(0, 2),
         mavlink.MAVLink_gps_raw_int_message(0, 3, 0, 0, 0, 0, 0, 0, 0, 11),
     )
-    wait_for(lambda: monitor.status().armed)
+    wait_until(lambda: monitor.status().armed)
     status = monitor.status()
     assert (status.mode, status.landed, status.satellites) == ("Offboard", "in air", 11)
     assert status.time == pytest.approx(61.5)
@@ -190,11 +184,11 @@ def test_a_mode_that_was_agreed_to_holds_until_a_heartbeat_tells_another(
     monitor: Monitor, px4: FakePx4
 ) -> None:
     px4.send(heartbeat())
-    wait_for(lambda: monitor.status().mode == "Hold")
+    wait_until(lambda: monitor.status().mode == "Hold")
     monitor.take_mode("Offboard")
     assert monitor.status().mode == "Offboard"
     px4.send(heartbeat())
-    wait_for(lambda: monitor.status().mode == "Hold")
+    wait_until(lambda: monitor.status().mode == "Hold")
 
 
 def beats_as_companion(fake: FakePx4, system: int, kind: int = mavlink.MAV_TYPE_ONBOARD_CONTROLLER) -> None:
@@ -237,7 +231,7 @@ def test_other_systems_and_damaged_frames_are_not_believed(monitor: Monitor, px4
     good[12] ^= 0xFF
     px4.socket.sendto(heartbeat(armed=True).pack(stranger) + bytes(good) + b"\x00\xfd\x01", px4.to)
     px4.send(mavlink.MAVLink_system_time_message(0, 7000))
-    wait_for(lambda: monitor.status().time == 7.0)
+    wait_until(lambda: monitor.status().time == 7.0)
     assert not monitor.status().armed
 
 
@@ -246,11 +240,11 @@ def test_unhealthy_sensors_and_missing_estimates_are_named(monitor: Monitor, px4
     attitude = mavlink.ESTIMATOR_ATTITUDE | mavlink.ESTIMATOR_VELOCITY_VERT | mavlink.ESTIMATOR_VELOCITY_HORIZ
     estimator = mavlink.MAVLink_estimator_status_message(0, attitude, 0, 0, 0, 0, 0, 0, 0, 0)
     px4.send(heartbeat(), sys_status(gyro | gps, gyro), estimator)
-    wait_for(lambda: "GPS to become healthy" in monitor.status().waits_for)
+    wait_until(lambda: "GPS to become healthy" in monitor.status().waits_for)
     assert "the position estimate" in monitor.status().waits_for
     assert "gyroscope to become healthy" not in monitor.status().waits_for
     px4.send(sys_status(gyro, gyro | mavlink.MAV_SYS_STATUS_PREARM_CHECK))
-    wait_for(lambda: monitor.status().waits_for == ())
+    wait_until(lambda: monitor.status().waits_for == ())
 
 
 def test_arming_checks_come_in_px4s_own_words(monitor: Monitor, px4: FakePx4) -> None:
@@ -259,10 +253,10 @@ def test_arming_checks_come_in_px4s_own_words(monitor: Monitor, px4: FakePx4) ->
     px4.send_event(2, 3, struct.pack("<IB", 1 << 4, 3))
     px4.send_event(2, 3, struct.pack("<IB", 1 << 9, 3))  # about a mode that is not flown
     px4.send_event(3, 8, b"")
-    wait_for(lambda: monitor.status().waits_for == ("GPS fix too low",))
+    wait_until(lambda: monitor.status().waits_for == ("GPS fix too low",))
     px4.send_event(1, 8, struct.pack("<BIIII", 0, 0, 0, 1 << 4, 1 << 4))
     px4.send_event(3, 8, b"")
-    wait_for(lambda: monitor.status().waits_for == ("the flight stack's own checks",))
+    wait_until(lambda: monitor.status().waits_for == ("the flight stack's own checks",))
 
 
 def test_events_and_texts_are_told_once_in_words(monitor: Monitor, px4: FakePx4) -> None:
@@ -274,7 +268,7 @@ def test_events_and_texts_are_told_once_in_words(monitor: Monitor, px4: FakePx4)
     px4.send(mavlink.MAVLink_statustext_message(3, b"y" * 50, 4, 0))  # nothing ends it but the next
     px4.send(mavlink.MAVLink_statustext_message(6, b"x" * 50, 5, 0))
     px4.send(mavlink.MAVLink_statustext_message(6, b"tail", 5, 1))
-    wait_for(lambda: len(monitor.messages) == 4)
+    wait_until(lambda: len(monitor.messages) == 4)
     assert [(m.level, m.text) for m in monitor.messages] == [
         (2, "Failsafe: Return in 12.3 m"),
         (4, "w" * 50 + "rest"),
@@ -347,11 +341,11 @@ def test_messages_of_a_companion_have_been_read_when_deliver_returns(monitor: Mo
                     px4.send(mavlink.MAVLink_ping_message(*reply))
 
     px4.send(heartbeat())
-    wait_for(lambda: monitor.status().heard)
+    wait_until(lambda: monitor.status().heard)
     px4.received("BATTERY_STATUS")
     monitor.deliver([message])  # PX4 has not answered yet, and is not waited for
     answer()
-    wait_for(lambda: monitor.pings_answered == 1)
+    wait_until(lambda: monitor.pings_answered == 1)
     read.clear()
     thread = threading.Thread(target=answer)
     thread.start()
@@ -364,11 +358,11 @@ def confirmed_message(monitor: Monitor, px4: FakePx4) -> Any:
     """A message of a companion that PX4 has confirmed once, so that the next one is waited for."""
     message = mavlink.MAVLink_statustext_message(6, b"companion")
     px4.send(heartbeat())
-    wait_for(lambda: monitor.status().heard)
+    wait_until(lambda: monitor.status().heard)
     monitor.deliver([message])
     ping = px4.received("PING")
     px4.send(mavlink.MAVLink_ping_message(0, ping.seq, ping.get_srcSystem(), ping.get_srcComponent()))
-    wait_for(lambda: monitor.pings_answered == 1)
+    wait_until(lambda: monitor.pings_answered == 1)
     return message
 
 
@@ -397,7 +391,7 @@ def test_a_monitor_stops_while_messages_of_a_companion_wait_for_px4(monitor: Mon
 
     thread = threading.Thread(target=deliver)
     thread.start()
-    wait_for(lambda: monitor.pings_sent == 2)
+    wait_until(lambda: monitor.pings_sent == 2)
     monitor.stop()
     thread.join(timeout=0.5 * CONFIRMATION)
     assert not thread.is_alive()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.waiting import wait_until
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -17,13 +17,6 @@ from sitl_bridge.session.running_session import FlightCommands
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings
 
 INSTANCE = 107
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60.0
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_a_vehicle_takes_off_by_a_command_and_refuses_to_disarm_in_the_air(
@@ -49,7 +42,7 @@ def test_a_vehicle_takes_off_by_a_command_and_refuses_to_disarm_in_the_air(
             commands.ask("arm", {"armed": False}, 0).result(60.0)
         assert session.server.status().position[0, 2] < -3.0
         now = session.server.status().seconds
-        until(lambda: session.server.status().seconds > now + 15.0)
+        wait_until(lambda: session.server.status().seconds > now + 15.0)
         said = [message.text for message in session.vehicles[0].messages]
         assert not [text for text in said if "ground control station lost" in text]
         commands.close()
@@ -65,26 +58,26 @@ def test_velocities_places_and_a_landing_are_flown_by_commands(iris: Airframe, t
         with pytest.raises(UserError, match=r"velocity: vehicle 0 \(iris\) is not armed"):
             commands.ask("velocity", {"velocity": (1.0, 0.0, 0.0)}, 0).result(60.0)
         commands.ask("takeoff", {"height": 5.0}, 0).result(60.0)
-        until(lambda: server.status().position[0, 2] < -4.5)
+        wait_until(lambda: server.status().position[0, 2] < -4.5)
 
         def forward() -> bool:
             """Forward is east."""
             commands.ask("velocity", {"velocity": (2.0, 0.0, 0.0), "yaw_rate": 0.0}, 0).result(60.0)
             return bool(np.allclose(server.status().velocity[0], (0.0, 2.0, 0.0), atol=0.4))
 
-        until(forward)
-        until(lambda: float(np.linalg.norm(server.status().velocity[0])) < 0.3)  # nobody repeats it
+        wait_until(forward)
+        wait_until(lambda: float(np.linalg.norm(server.status().velocity[0])) < 0.3)  # nobody repeats it
 
         def turn() -> bool:
             commands.ask("velocity", {"velocity": (0.0, 0.0, 0.0), "yaw_rate": 0.5}, 0).result(60.0)
             rate = float(session.simulation.states[0]["angular_velocity"][2])
             return abs(rate - 0.5) < 0.1
 
-        until(turn)
+        wait_until(turn)
         commands.ask("goto", {"position": (3.0, 2.0, -8.0), "yaw": 0.0}, 0).result(60.0)
-        until(lambda: float(np.linalg.norm(server.status().position[0] - (3.0, 2.0, -8.0))) < 1.5)
+        wait_until(lambda: float(np.linalg.norm(server.status().position[0] - (3.0, 2.0, -8.0))) < 1.5)
         commands.ask("land", {}, 0).result(60.0)
-        until(lambda: not server.status().links[0].armed)
+        wait_until(lambda: not server.status().links[0].armed)
         commands.close()
 
 
@@ -98,7 +91,7 @@ def test_sticks_fly_until_they_are_let_go_and_a_place_takes_over(iris: Airframe,
         with pytest.raises(UserError, match=r"sticks: vehicle 0 \(iris\) is not armed"):
             commands.ask("sticks", {"forward": 0.5}, 0).result(60.0)
         commands.ask("takeoff", {"height": 5.0}, 0).result(60.0)
-        until(lambda: server.status().position[0, 2] < -4.5)
+        wait_until(lambda: server.status().position[0, 2] < -4.5)
 
         def forward() -> bool:
             """Forward is east."""
@@ -109,18 +102,18 @@ def test_sticks_fly_until_they_are_let_go_and_a_place_takes_over(iris: Airframe,
         def mode() -> str:
             return session.vehicles[0].monitor.status().mode
 
-        until(forward)
+        wait_until(forward)
         assert mode() == "Position"
-        until(lambda: float(np.linalg.norm(server.status().velocity[0])) < 0.3)  # nobody holds them
+        wait_until(lambda: float(np.linalg.norm(server.status().velocity[0])) < 0.3)  # nobody holds them
         commands.ask("goto", {"position": (3.0, 2.0, -8.0)}, 0).result(60.0)
-        until(lambda: float(np.linalg.norm(server.status().position[0] - (3.0, 2.0, -8.0))) < 1.5)
+        wait_until(lambda: float(np.linalg.norm(server.status().position[0] - (3.0, 2.0, -8.0))) < 1.5)
         assert mode() == "Offboard"
 
         def turn() -> bool:
             commands.ask("sticks", {"clockwise": 1.0}, 0).result(60.0)
             return float(session.simulation.states[0]["angular_velocity"][2]) > 0.5
 
-        until(turn)  # with the stick held, which must not override the landing
+        wait_until(turn)  # with the stick held, which must not override the landing
         commands.ask("land", {}, 0).result(60.0)
-        until(lambda: not server.status().links[0].armed)
+        wait_until(lambda: not server.status().links[0].armed)
         commands.close()

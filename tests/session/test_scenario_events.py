@@ -9,16 +9,15 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
+from support.commands import run_command
 from support.docs_pages import write_files
 from support.paths import DOCS
-from typer.testing import CliRunner
 
 from sitl_bridge.api.formation_flight import fly_formation
 from sitl_bridge.autopilot.stack import StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import kinds
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.simulation.events import (
     COMMANDED,
     AnyEvent,
@@ -126,9 +125,7 @@ def test_an_event_is_carried_out_or_refused_with_its_place_and_a_remedy(
 
 def test_simulate_refuses_before_it_makes_a_run_directory(tmp_path: Path) -> None:
     file = scenario(tmp_path, FORMATION, "at: 1, kind: stack_killed")
-    result = CliRunner().invoke(
-        build(["simulate"]), ["simulate", str(file), "--runs-dir", str(tmp_path / "r")]
-    )
+    result = run_command("simulate", str(file), "--runs-dir", str(tmp_path / "r"))
     assert isinstance(result.exception, ConfigurationError)
     assert "line 3: events[0]: stack_killed has no effect here: point masses" in str(result.exception)
     assert not (tmp_path / "r").exists()
@@ -141,7 +138,7 @@ def test_an_airframe_in_place_of_the_scenarios_must_suit_its_events(tmp_path: Pa
         tmp_path, f"vehicles: [{{airframe: firefly}}]\n{FORMATION}", "at: 1, kind: motor_loss, motor: 5"
     )
     command = ["simulate", str(file), "--on", "full", "--airframe", "iris", "--runs-dir", str(tmp_path / "r")]
-    result = CliRunner().invoke(build(["simulate"]), command)
+    result = run_command(*command)
     assert isinstance(result.exception, ConfigurationError)
     assert "line 3: events[0]: vehicle 0: iris has motors 1 to 4" in str(result.exception)
 

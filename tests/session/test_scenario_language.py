@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from support.commands import run_command
 from support.paths import AIRFRAMES, MISSIONS, ROOT
-from typer.testing import CliRunner
 
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.yaml_file import read
 from sitl_bridge.cli.facts import derive_facts
-from sitl_bridge.cli.main import build
 from sitl_bridge.cli.schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
@@ -58,12 +57,12 @@ def write(directory: Path, text: str) -> Path:
 def test_the_exported_schema_is_the_codes_and_is_printed(kind: FileKind) -> None:
     text = (DIRECTORY / f"{kind}.json").read_text(encoding="utf-8")
     assert text == schema_text(kind), "run python -m sitl_bridge.cli.schema"
-    result = CliRunner().invoke(build(["schema"]), ["schema", kind])
+    result = run_command("schema", kind)
     assert (result.exit_code, result.output) == (0, text)
 
 
 def test_the_schema_of_the_bus_has_the_messages_of_each_topic() -> None:
-    result = CliRunner().invoke(build(["schema"]), ["schema", "bus"])
+    result = run_command("schema", "bus")
     printed = json.loads(result.output)
     for topic, (model, _) in message_models().items():
         section = printed["$defs"][printed["properties"][topic]["$ref"].removeprefix("#/$defs/")]
@@ -256,7 +255,7 @@ def test_check_refuses_a_broken_scenario_with_line_and_path(tmp_path: Path, text
 
 def test_checks_facts_are_json(tmp_path: Path) -> None:
     file = write(tmp_path, PAIR)
-    result = CliRunner().invoke(build(["check"]), ["check", str(file), "--json"])
+    result = run_command("check", str(file), "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["vehicles"] == ["2 x iris_rtk"]
 

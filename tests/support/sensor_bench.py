@@ -65,3 +65,9 @@ class Bench:
         )
         self.time += steps * STEP
         return out[:count]
+
+
+def allan(values: NDArray[np.float64], size: int) -> float:
+    """Allan deviation over clusters of ``size`` samples (IEEE 952-1997, C.1)."""
+    means = values[: len(values) // size * size].reshape(-1, size).mean(axis=1)
+    return float(np.sqrt(0.5 * np.mean(np.diff(means) ** 2)))

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.commands import run_command
 from support.swarm_scenarios import load_avoidance
-from typer.testing import CliRunner
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.rotations import quaternion_from_euler
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import find_airframe
 from sitl_bridge.lab.identification.attitude import (
     fit_axis,
@@ -313,7 +312,7 @@ def test_one_command_identifies_a_run_and_keeps_the_model_beside_the_airframe(tm
     shutil.copy(find_airframe("iris"), mine)
 
     def identify_run(*arguments: str) -> str:
-        result = CliRunner().invoke(build(["identify"]), ["identify", "--model", "attitude", *arguments])
+        result = run_command("identify", "--model", "attitude", *arguments)
         if isinstance(result.exception, UserError):
             raise result.exception
         assert result.exit_code == 0, result.output
