@@ -391,19 +391,11 @@ def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 
 
 STARTER = """
-import time
-begin = time.time()
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
-from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
-from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
-from sitl_bridge.core.world.scene import Scene
-from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.core.world.world import World
-import socket, math, sys
+import socket, math, sys, time
 frame = load_airframe("iris")
 server = LockstepServer(Simulation(World(), [VehicleSetup(frame.vehicle(), frame.sensor_records())]),
                         ports=[int(sys.argv[1])], speed=math.inf)
