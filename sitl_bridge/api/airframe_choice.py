@@ -83,7 +83,7 @@ class Airframe(vehicle.Airframe):
         }
         if made.rotor_model == self.rotor_model:
             changes["rotor_model"] = self.rotor_model  # a class that is in no file stays
-        return type(self).of(made.model_copy(update=changes).loaded())
+        return type(self).of(made.model_copy(update=changes).include_payload())
 
     def with_rotor_law(self, law: type[RotorLaw], **options: object) -> Airframe:
         """A copy whose rotors, of the same radius and inertia, follow a law of your own.

@@ -52,7 +52,7 @@ class TruthTable:
         self._rows = rows
         self._alone = alone
 
-    def chosen(self, numbers: Sequence[int], names: Sequence[str], *, alone: bool = False) -> TruthTable:
+    def select(self, numbers: Sequence[int], names: Sequence[str], *, alone: bool = False) -> TruthTable:
         """The rows of some of the vehicles.
 
         Args:

@@ -188,12 +188,12 @@ class Vehicles(VehicleArrays):
     @property
     def truth(self) -> TruthTable:
         """The true motion so far, step by step since the vehicles were ready: ``truth["position"]``."""
-        return self._stacks.track.chosen(self._numbers, self.names, alone=self._alone)
+        return self._stacks.track.select(self._numbers, self.names, alone=self._alone)
 
     @property
     def _track(self) -> TruthTable:
         """The true motion since the vehicles were ready, with the vehicle axis."""
-        return self._stacks.track.chosen(self._numbers, self.names)
+        return self._stacks.track.select(self._numbers, self.names)
 
     @was_attribute
     def url(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.control.records import USER
 from sitl_bridge.autopilot.modes.position_target import IDLE
-from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
+from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, name_values
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
 from sitl_bridge.core.world.atmosphere import pressure_altitude
@@ -79,9 +79,9 @@ class EstimateLog:
         self._put(
             "vehicle_local_position",
             now,
-            **named(("x", "y", "z"), position),
-            **named(("vx", "vy", "vz"), velocity),
-            **named(("ax", "ay", "az"), acceleration),
+            **name_values(("x", "y", "z"), position),
+            **name_values(("vx", "vy", "vz"), velocity),
+            **name_values(("ax", "ay", "az"), acceleration),
             z_deriv=velocity[2],
             heading=heading(*q),
             heading_good_for_control=bool(valid & records.HEADING),
@@ -266,16 +266,16 @@ class EstimateLog:
         if self._truth_frame is None:
             latitude, longitude, altitude = place
             self._truth_frame = Projection.from_degrees(latitude, longitude, altitude)
-            self._truth_origin = named(("ref_lat", "ref_lon", "ref_alt"), place)
+            self._truth_origin = name_values(("ref_lat", "ref_lon", "ref_alt"), place)
         self._put(
             "vehicle_local_position_groundtruth",
             now,
             ref_timestamp=1,
             **self._truth_origin,
-            **named(("x", "y", "z"), self._truth_frame.position(place)),
-            **named(("vx", "vy", "vz"), reader["truth_velocity"].tolist()),
+            **name_values(("x", "y", "z"), self._truth_frame.position(place)),
+            **name_values(("vx", "vy", "vz"), reader["truth_velocity"].tolist()),
         )
-        self._put("vehicle_global_position_groundtruth", now, **named(("lat", "lon", "alt"), place))
+        self._put("vehicle_global_position_groundtruth", now, **name_values(("lat", "lon", "alt"), place))
 
 
 def _by_source(table: list[list[float]]) -> dict[str, float | list[float]]:
@@ -398,8 +398,8 @@ class StackLog:
                 self._put(
                     "vehicle_local_position_setpoint",
                     now,
-                    **named(("x", "y", "z"), vectors["position"]),
-                    **named(("vx", "vy", "vz"), vectors["velocity"]),
+                    **name_values(("x", "y", "z"), vectors["position"]),
+                    **name_values(("vx", "vy", "vz"), vectors["velocity"]),
                     acceleration=vectors["acceleration"],
                     **turn,
                 )
@@ -420,7 +420,7 @@ class StackLog:
             ).tolist()
             names = ("roll", "pitch", "yaw")
             body = (0.0, 0.0, -thrust)
-            self._put("vehicle_rates_setpoint", now, **named(names, rates), thrust_body=body)
+            self._put("vehicle_rates_setpoint", now, **name_values(names, rates), thrust_body=body)
         moment = s.wrench["moment"].tolist()
         shares = [m / full if full > 0.0 else 0.0 for m, full in zip(moment, s.full_moment, strict=True)]
         self._put("vehicle_thrust_setpoint", now, xyz=(0.0, 0.0, -thrust))
@@ -513,8 +513,8 @@ class StackLog:
             self._put(
                 "home_position",
                 now,
-                **named(("lat", "lon", "alt"), home),
-                **named(("x", "y", "z"), (x, y, projection.down_of_altitude(home[2]))),
+                **name_values(("lat", "lon", "alt"), home),
+                **name_values(("x", "y", "z"), (x, y, projection.down_of_altitude(home[2]))),
                 valid_alt=True,
                 valid_hpos=True,
                 valid_lpos=True,

@@ -119,6 +119,6 @@ class TopicLog:
         self.file.write(topic, now, *flat)
 
 
-def named(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+def name_values(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
     """Values by the names of their fields."""
     return dict(zip(names, values, strict=True))

@@ -69,7 +69,7 @@ def within(*head: str | int) -> Iterator[None]:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``, did you mean 'iris'?`` if a known word is similar, else empty."""
     names = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(shortened(word).lower(), list(names), n=1)
+    near = difflib.get_close_matches(shorten(word).lower(), list(names), n=1)
     return f", did you mean {names[near[0]]!r}?" if near else ""
 
 
@@ -83,6 +83,6 @@ def mask_passwords(text: str) -> str:
     return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", text)
 
 
-def shortened(text: str, most: int = 80) -> str:
+def shorten(text: str, most: int = 80) -> str:
     """A text of the user, shortened for a message."""
     return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sitl_bridge.base.errors import UserError
 
 
-def missing(package: str, purpose: str, extra: str = "perception") -> UserError:
+def missing_package(package: str, purpose: str, extra: str = "perception") -> UserError:
     """The error for an optional package that is not installed.
 
     Args:

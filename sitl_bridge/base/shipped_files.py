@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sitl_bridge.base.errors import UserError, did_you_mean, shortened
+from sitl_bridge.base.errors import UserError, did_you_mean, shorten
 from sitl_bridge.base.input_file import exists, is_file
 
 
@@ -39,7 +39,7 @@ def find_shipped(name: str, what: str, folder: str, endings: tuple[str, ...] = (
     if direct.suffix.lower() in endings or is_file(direct):
         if exists(direct):
             return direct
-        raise UserError(f"{shortened(name)}: no such {what} file")
+        raise UserError(f"{shorten(name)}: no such {what} file")
     for directory in shipped_directories(folder):
         candidate = directory / f"{name}.yaml"
         if is_file(candidate):
@@ -49,4 +49,4 @@ def find_shipped(name: str, what: str, folder: str, endings: tuple[str, ...] = (
         raise UserError(f"{name}: is not an ordinary file; name the {what}'s YAML file")
     near = did_you_mean(name, names)
     known = ", ".join(sorted(names)) or "none"
-    raise UserError(f"no {what} is called {shortened(name)!r}{near}; there are {known}")
+    raise UserError(f"no {what} is called {shorten(name)!r}{near}; there are {known}")

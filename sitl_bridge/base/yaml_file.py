@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, printable, shortened
+from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, printable, shorten
 from sitl_bridge.base.field_paths import FieldPath, field_names, kinds, models_at, suggestion
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.base.json_data import JsonObject
@@ -195,7 +195,7 @@ def _is_text(text: str) -> bool:
 
 def _show(text: str) -> str:
     """A text of the file, shortened for one line of a message."""
-    return shortened(printable(text), 40) or "an empty text"
+    return shorten(printable(text), 40) or "an empty text"
 
 
 def format_path(path: FieldPath) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
-from sitl_bridge.base.errors import ConfigurationError, UserError, about, did_you_mean, shortened
+from sitl_bridge.base.errors import ConfigurationError, UserError, about, did_you_mean, shorten
 from sitl_bridge.base.input_file import exists, read_text
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import shipped_names
@@ -540,12 +540,12 @@ def _find(file: str) -> Path:
             raise
     meant = px4_model_in_words(file, shipped_names("airframes"))
     if meant:
-        raise UserError(f"no airframe, world or scenario is called {shortened(file)!r}: {meant}")
+        raise UserError(f"no airframe, world or scenario is called {shorten(file)!r}: {meant}")
     names = {"airframes": shipped_names("airframes"), "worlds": shipped_names("missions/worlds")}
     names["scenarios"] = {f"{name}.yaml" for name in shipped_names("missions")}
     near = did_you_mean(file, set().union(*names.values()))
     known = "; ".join(f"{kind}: {', '.join(sorted(found))}" for kind, found in names.items() if found)
-    raise UserError(f"no airframe, world or scenario is called {shortened(file)!r}{near}; there are {known}")
+    raise UserError(f"no airframe, world or scenario is called {shorten(file)!r}{near}; there are {known}")
 
 
 def _run_own_code(airframe: Airframe) -> None:

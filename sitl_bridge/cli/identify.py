@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption, wind_words
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _parse_known(entry: str) -> tuple[str, float]:
             raise ValueError
         return name.strip(), float(value)
     except ValueError:
-        raise UserError(f"--fix {shortened(entry)}: write FIELD=VALUE, e.g. --fix mass=1.52") from None
+        raise UserError(f"--fix {shorten(entry)}: write FIELD=VALUE, e.g. --fix mass=1.52") from None
 
 
 def _show(found: Identification, terminal: Terminal) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def import_vehicle(
 def _argument(entry: str) -> tuple[str, str]:
     name, equals, value = entry.partition("=")
     if not equals or not name:
-        raise UserError(f"--arg {shortened(entry)}: write NAME=VALUE")
+        raise UserError(f"--arg {shorten(entry)}: write NAME=VALUE")
     return name, value
 
 
@@ -72,7 +72,7 @@ def _battery(text: str | None) -> tuple[int | None, float | None]:
         return None, None
     match = re.fullmatch(r"(\d{1,2})\s*[sS](?:[\s,]*(\d+(?:\.\d+)?)\s*(?:Ah)?)?", text.strip())
     if match is None or not 1 <= int(match[1]) <= 14 or (match[2] and not float(match[2]) > 0.0):
-        raise UserError(f"--battery {shortened(text)}: write cells and ampere hours, as in '4S 5.0'")
+        raise UserError(f"--battery {shorten(text)}: write cells and ampere hours, as in '4S 5.0'")
     return int(match[1]), float(match[2]) if match[2] else None
 
 

@@ -38,10 +38,10 @@ def px4_files(
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.link.px4.airframe_parameters import parameters_for
     from sitl_bridge.link.px4.startup import write_startup_files
-    from sitl_bridge.link.px4.versions import named_for
+    from sitl_bridge.link.px4.versions import rename_for
 
     parameters = parameters_for(
         load_airframe(airframe), speed=parse_speed(speed), battery_over_mavlink=battery
     )
     # The version of PX4 that will read them is not known here.
-    typer.echo(write_startup_files(directory, named_for(parameters, None)))
+    typer.echo(write_startup_files(directory, rename_for(parameters, None)))

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.options import parse_limits
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
@@ -62,7 +62,7 @@ def report(
         try:
             from sitl_bridge.analysis.report.paper_figures import write_figures
         except ModuleNotFoundError as error:
-            raise missing("matplotlib", "figures", "figures") from error
+            raise missing_package("matplotlib", "figures", "figures") from error
 
     chosen = ({} if limits is None else limits_of_file(limits)) | parse_limits(limit)
     terminal = Terminal(quiet=quiet, verbose=verbose, stderr=as_json)

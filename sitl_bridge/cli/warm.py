@@ -154,7 +154,7 @@ def warm(quiet: QuietOption = False) -> None:
                 if status is None:
                     continue
                 if status != 0:
-                    raise UserError(process.ended())
+                    raise UserError(process.describe_end())
                 terminal.say(f"{part.name}: compiled, {now - begun:.0f} s after the start")
                 del running[part]
             if running and now - reported > REPORT_INTERVAL:

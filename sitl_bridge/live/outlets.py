@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 
 if TYPE_CHECKING:
     from sitl_bridge.live.bus.address import BusAddress
@@ -231,7 +231,7 @@ class Ros2Settings(OutletSettings):
     def check(self) -> None:
         """Check that the DDS is there."""
         if find_spec("cyclonedds") is None:
-            raise missing("cyclonedds", "ROS 2 topics", "ros2")
+            raise missing_package("cyclonedds", "ROS 2 topics", "ros2")
 
     def make(self, run: RunContext) -> RunOutput:
         """The node."""

@@ -46,7 +46,7 @@ def describe_vehicle(
     """A vehicle at its start as plain values; the yaw in rad is the one that repeats the run."""
     return {
         "name": name,
-        "airframe": airframe.unloaded().model_dump(mode="json"),
+        "airframe": airframe.separate_payload().model_dump(mode="json"),
         "position": position,
         "yaw": math.degrees(yaw),
         "yaw_radians": yaw,

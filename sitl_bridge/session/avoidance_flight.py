@@ -15,7 +15,7 @@ from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_arrays, write_json
 from sitl_bridge.session.stacks import FlightStacks
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles, is_clear_to_land
-from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, has_succeeded
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, RouteSpecification
 from sitl_bridge.swarm.avoidance.swarm import Swarm
@@ -76,7 +76,7 @@ def fly_avoidance(
             flight = fly_references(vehicles, swarm)
             say(verdict(flight))
             _return_if_close(vehicles, scenario, deviation, seed)
-        vehicles.finish("" if succeeded(flight) else verdict(flight))
+        vehicles.finish("" if has_succeeded(flight) else verdict(flight))
     finally:
         if swarm is not None and swarm.has_flown:
             write(swarm.flight(), directory)
@@ -189,7 +189,7 @@ def summary(flight: Flight) -> JsonObject:
     cpu = 1e3 * flight.solve_cpu[2:]
     found: JsonObject = {
         "scenario": flight.scenario.name,
-        "succeeded": succeeded(flight),
+        "succeeded": has_succeeded(flight),
         "vehicles": list(flight.names),
         "least_distance_m": float(flight.distances().min()),
         "minimum_distance_m": keep.minimum,

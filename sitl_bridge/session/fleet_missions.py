@@ -184,7 +184,7 @@ class FleetMissions:
             if vehicle.mission is not None and vehicle.mission.gate is not None:
                 vehicle.mission.gate.limit_speed(armed=links[vehicle.number].armed)
 
-    def ended(self) -> bool:
+    def have_ended(self) -> bool:
         """Whether there are missions, and all have ended; those that have no longer limit time for others.
 
         Missions start once the geofence is in force.

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Sequence
 from pathlib import Path
 
-from sitl_bridge.base.errors import UserError, did_you_mean, shortened
+from sitl_bridge.base.errors import UserError, did_you_mean, shorten
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, is_file, read_bytes
 from sitl_bridge.base.shipped_files import shipped_directories
 from sitl_bridge.base.system.interpreter import THIS, check_interpreter, package_version
@@ -65,7 +65,7 @@ def find_mission(mission: Path) -> Path:
     names = [path.name for path in shipped_missions()]
     near = did_you_mean(mission.name, names)
     hint = near or f"; shipped missions: {', '.join(names) or 'none'}"
-    raise UserError(f"{shortened(str(mission))}: no such mission file{hint}")
+    raise UserError(f"{shorten(str(mission))}: no such mission file{hint}")
 
 
 def mission_of_scenario(scenario: Path, mission: Path) -> Path:

@@ -18,7 +18,7 @@ from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
 from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.run import TICK, Run
 from sitl_bridge.session.settings import FlightSettings
-from sitl_bridge.session.stacks import READY_LIMIT, ROUND, ended, not_ready
+from sitl_bridge.session.stacks import READY_LIMIT, ROUND, end_of_flight, not_ready
 from sitl_bridge.session.started_stacks import Progress, StartedStacks
 
 LOOK = 0.5
@@ -196,7 +196,7 @@ class ReadySession(Run):
             UserError: after the end.
         """
         if self.stopped:
-            raise ended()
+            raise end_of_flight()
         if self._free is not None:
             self.hold()
 

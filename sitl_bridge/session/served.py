@@ -44,7 +44,7 @@ class ServedSimulation(Run):
         # Computing parameters imports scipy, which takes time that other runs save.
         from sitl_bridge.link.px4.airframe_parameters import parameters_for
         from sitl_bridge.link.px4.startup import write_startup_files
-        from sitl_bridge.link.px4.versions import named_for
+        from sitl_bridge.link.px4.versions import rename_for
 
         settings = self.settings
         parameters = parameters_for(
@@ -55,7 +55,7 @@ class ServedSimulation(Run):
         )
         chosen = self.vehicles[0].chosen
         file = write_startup_files(
-            directory, named_for(parameters, None), () if chosen is None else chosen.flown
+            directory, rename_for(parameters, None), () if chosen is None else chosen.flown
         )
         count = len(self.vehicles)  # alike, and the files take ports from PX4's instance
         self.say(f"PX4's start-up files{'' if count == 1 else f' of all {count} vehicles'}: {file}")

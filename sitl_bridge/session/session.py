@@ -134,7 +134,7 @@ class Session(Run):
             missions.mark_pause(progress.server.paused)
             missions.pace(progress.server.links)
             reason = stacks.find_trouble(progress)
-            if reason or (stacks.confirm(progress, missions.start) and missions.ended()):
+            if reason or (stacks.confirm(progress, missions.start) and missions.have_ended()):
                 break
             time.sleep(TICK)
         missions.mark_pause(False)

@@ -44,7 +44,7 @@ from sitl_bridge.link.px4.given_parameters import (
     given_faults,
     grounding,
 )
-from sitl_bridge.link.px4.versions import named_for
+from sitl_bridge.link.px4.versions import rename_for
 from sitl_bridge.live.outlets import OutletSettings
 from sitl_bridge.plan.plan import Plan, fence_breach, with_fence_of
 from sitl_bridge.session.mission_file import check_mission
@@ -103,9 +103,9 @@ class AutopilotChoice:
         """Warning about this version of PX4; empty for versions that have been flown."""
         if self.px4 is None:
             return ""
-        from sitl_bridge.link.px4.versions import warning
+        from sitl_bridge.link.px4.versions import describe_untested
 
-        return warning(self.px4.version)
+        return describe_untested(self.px4.version)
 
     def known_parameters(self) -> Known | None:
         """The flight stack's own list of its parameters, as PX4's; None where there is none."""
@@ -318,7 +318,7 @@ class VehicleSettings:
         flown, own = {} if chosen is None else chosen.flown, self.airframe.px4.parameters
         held = grounding({**own, **flown, **self.parameters})
         known = autopilot.known_parameters()
-        unknown = () if known is None else sorted(named_for(own, known).keys() - known.keys())
+        unknown = () if known is None else sorted(rename_for(own, known).keys() - known.keys())
         if unknown:
             held.append(f"left out, not parameters of {autopilot.name}: {', '.join(unknown)}")
         return notes + [f"parameters of {self.airframe.name}: {note}" for note in held]

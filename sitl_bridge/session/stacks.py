@@ -94,7 +94,7 @@ def not_ready(reasons: Mapping[str, Sequence[str]], limit: float) -> UserError:
     return UserError(f"not ready to arm within {limit:g} s of simulated time: {listed}")
 
 
-def ended() -> UserError:
+def end_of_flight() -> UserError:
     """That a flight is over, in which no time passes and nothing is commanded any more."""
     return UserError("the flight has ended; sitl.reset() begins another")
 
@@ -151,7 +151,7 @@ class FlightStacks(ABC):
             UserError: after the end.
         """
         if self.ended:
-            raise ended()
+            raise end_of_flight()
 
     @abstractmethod
     def advance(self, steps: int) -> None:

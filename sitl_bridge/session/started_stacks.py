@@ -120,7 +120,7 @@ class StartedStacks:
 
     @staticmethod
     def _has_ended(vehicle: VehicleRun) -> bool:
-        return vehicle.flight_stack is not None and bool(vehicle.flight_stack.ended())
+        return vehicle.flight_stack is not None and bool(vehicle.flight_stack.describe_end())
 
     def add_facts(self, facts: dict[str, Any]) -> None:
         """Add them, and what the flight is judged by, to the run's description."""
@@ -202,7 +202,7 @@ class StartedStacks:
         for vehicle in self._run.vehicles:
             if vehicle.lost or vehicle.flight_stack is None:
                 continue
-            vehicle.lost = vehicle.flight_stack.ended()
+            vehicle.lost = vehicle.flight_stack.describe_end()
             if vehicle.lost:
                 self._run.say(f"{vehicle.settings.name}: {vehicle.lost_reason}; the others fly on")
                 vehicle.stop_mission()
@@ -231,7 +231,9 @@ class StartedStacks:
             standstill: s of wall time since the last step.
         """
         first = self._run.vehicles[0]
-        ended = [vehicle.flight_stack.ended() for vehicle in self._run.vehicles if vehicle.flight_stack]
+        ended = [
+            vehicle.flight_stack.describe_end() for vehicle in self._run.vehicles if vehicle.flight_stack
+        ]
         if all(ended):
             return ended[0] if len(ended) == 1 else "every flight stack has ended"
         if self._run.server.failure is not None:

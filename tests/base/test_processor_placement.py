@@ -88,7 +88,7 @@ def test_a_flight_stack_is_scheduled_as_batch_and_cannot_become_real_time(
         command = [sys.executable, "-c", REPORT]
         with ChildProcess("report", command, tmp_path, dict(os.environ), lines.append, batch=True) as child:
             end = time.monotonic() + 30.0
-            while not child.ended() and time.monotonic() < end:
+            while not child.describe_end() and time.monotonic() < end:
                 time.sleep(0.01)
 
     if own_thread:

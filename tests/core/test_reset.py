@@ -75,7 +75,7 @@ def test_faults_payloads_wind_and_collisions_do_not_outlive_a_reset() -> None:
     carrier = load_airframe("ar200")
     cargo = Payload(mass=0.5, position=(0.0, 0.0, 0.1))
     sources = {**carrier.sources, "payload": "derived: for a test"}
-    loaded = carrier.model_copy(update={"payload": cargo, "sources": sources}).loaded()
+    loaded = carrier.model_copy(update={"payload": cargo, "sources": sources}).include_payload()
     airframes = [loaded, load_airframe("iris")]
     events = [
         MotorLoss(at=1.0, kind="motor_loss", motor=2, vehicles=(1,)),

@@ -232,7 +232,7 @@ def test_a_figure_that_the_airframe_lacks_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["iris", "hummingbird", "ar100b", "x500", "hector", "firefly"])
 def test_every_parameter_changes_what_it_names(name: str) -> None:
-    frame = load_airframe(name).unloaded()
+    frame = load_airframe(name).separate_payload()
     for parameter in PARAMETERS:
         value = parameter.value(frame)
         if value is not None and parameter is not DELAY:

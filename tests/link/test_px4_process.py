@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import lzma
 import os
@@ -11,13 +10,12 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from support.made_up_px4 import make_build
+from support.waiting import is_gone, wait_until
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4 import loopback
@@ -47,15 +45,6 @@ def stand_in(root: Path, body: str) -> Px4Build:
     return find_px4(make_build(root, script))
 
 
-def until(condition: object, limit: float = 10.0) -> None:
-    """Wait until a callable returns something true."""
-    assert callable(condition)
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.02)
-
-
 def test_px4_gets_its_instance_directory_and_startup_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +64,7 @@ def test_px4_gets_its_instance_directory_and_startup_files(
     lines: list[str] = []
     directory = tmp_path / "run"
     with Px4Process(build, INSTANCE, directory, {"MPC_THR_HOVER": 0.4}, lines.append) as px4:
-        until(lambda: px4.poll() is not None)
+        wait_until(lambda: px4.poll() is not None)
     assert lines == [
         f"arguments ['-i', '{INSTANCE}', '-d', '{build.etc}']",
         f"directory {directory}",
@@ -98,7 +87,7 @@ def test_px4s_scripts_see_a_directory_without_the_spaces_of_its_path(tmp_path: P
     )
     lines: list[str] = []
     with Px4Process(build, INSTANCE, tmp_path / "my flights" / "run", {}, lines.append) as px4:
-        until(lambda: px4.poll() is not None)
+        wait_until(lambda: px4.poll() is not None)
     assert lines == ["/proc/self/cwd", "True"], "nothing that has to be removed afterwards"
 
 
@@ -118,7 +107,7 @@ def test_one_of_several_vehicles_logs_the_topics_of_its_file_alone(
     lines: list[str] = []
     run = tmp_path / "run"
     with Px4Process(build, INSTANCE, run, dict(given), lines.append, given, lean) as px4:
-        until(lambda: px4.poll() is not None)
+        wait_until(lambda: px4.poll() is not None)
     assert ("param set-default SDLOG_PROFILE 0" in lines) == thin
     topics = run / "etc" / "logging" / "logger_topics.txt"
     assert topics.exists() == thin
@@ -129,17 +118,17 @@ def test_one_of_several_vehicles_logs_the_topics_of_its_file_alone(
 def test_end_by_itself_is_told_with_the_last_words(tmp_path: Path) -> None:
     build = stand_in(tmp_path / "build", "print('ERROR [init] Unknown model'); sys.exit(3)")
     with Px4Process(build, INSTANCE, tmp_path / "run", {}) as px4:
-        until(lambda: px4.poll() is not None)
+        wait_until(lambda: px4.poll() is not None)
         assert px4.poll() == 3
-        assert "exited with status 3" in px4.ended()
-        assert "Unknown model" in px4.ended()
+        assert "exited with status 3" in px4.describe_end()
+        assert "Unknown model" in px4.describe_end()
 
 
 def test_crash_is_told_with_its_signal(tmp_path: Path) -> None:
     build = stand_in(tmp_path / "build", "os.kill(os.getpid(), signal.SIGSEGV)")
     with Px4Process(build, INSTANCE, tmp_path / "run", {}) as px4:
-        until(lambda: px4.poll() is not None)
-        assert "SIGSEGV" in px4.ended()
+        wait_until(lambda: px4.poll() is not None)
+        assert "SIGSEGV" in px4.describe_end()
 
 
 def test_px4_that_shuts_down_by_itself_is_not_killed(tmp_path: Path) -> None:
@@ -152,8 +141,8 @@ def test_px4_that_shuts_down_by_itself_is_not_killed(tmp_path: Path) -> None:
         """,
     )
     px4 = Px4Process(build, INSTANCE, tmp_path / "run", {})
-    until(lambda: "up" in px4.last_lines())
-    assert px4.ended() == ""
+    wait_until(lambda: "up" in px4.last_lines())
+    assert px4.describe_end() == ""
     assert px4.stop() == 0
     assert px4.last_lines().endswith("PX4 Exiting...")
     assert px4.stop() == 0
@@ -173,22 +162,17 @@ def test_px4_that_does_not_listen_is_killed_with_all_it_started(
         """,
     )
     px4 = Px4Process(build, INSTANCE, tmp_path / "run", {})
-    until(lambda: "child" in px4.last_lines())
+    wait_until(lambda: "child" in px4.last_lines())
     child = int(px4.last_lines().split()[-1])
     assert px4.stop() == -signal.SIGKILL
 
-    def gone() -> bool:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
-        return True
-
-    until(gone)
+    wait_until(lambda: is_gone(child))
 
 
 def test_stopped_px4_ends_too(tmp_path: Path) -> None:
     build = stand_in(tmp_path / "build", "print('up', flush=True); time.sleep(60)")
     px4 = Px4Process(build, INSTANCE, tmp_path / "run", {})
-    until(lambda: px4.last_lines() == "up")
+    wait_until(lambda: px4.last_lines() == "up")
     os.kill(px4.pid, signal.SIGSTOP)
     assert px4.stop() == -signal.SIGTERM
 
@@ -198,7 +182,7 @@ def test_px4_of_a_program_that_runs_is_named_and_nobody_is_told_to_kill_it(tmp_p
     build = stand_in(tmp_path / "build", HOLD_LOCK + "print('up', flush=True)\ntime.sleep(60)")
     # The kernel names a process after its script.
     with Px4Process(build, INSTANCE, tmp_path / "first", {}) as first:
-        until(lambda: first.last_lines() == "up")
+        wait_until(lambda: first.last_lines() == "up")
         assert stale_processes(INSTANCE) == []
         words = rf"instance {INSTANCE} is in use by px4 \(pid {first.pid}, started .*\); choose another"
         with pytest.raises(UserError, match=words) as caught:
@@ -214,12 +198,12 @@ def test_px4_that_an_earlier_run_has_left_is_named_with_the_command_that_ends_it
     started = f"{build.executable} -i {INSTANCE} > /dev/null 2>&1 & echo $!"
     left = int(subprocess.run(["sh", "-c", started], capture_output=True, text=True, check=True).stdout)
     try:
-        until(lambda: [process.pid for process in stale_processes(INSTANCE)] == [left])
+        wait_until(lambda: [process.pid for process in stale_processes(INSTANCE)] == [left])
         with pytest.raises(UserError, match=f"a PX4 of an earlier run occupies .* kill -9 {left}"):
             require_free_instance(INSTANCE)
     finally:
         os.kill(left, signal.SIGKILL)
-    until(lambda: stale_processes(INSTANCE) == [])
+    wait_until(lambda: stale_processes(INSTANCE) == [])
     require_free_instance(INSTANCE)
 
 
@@ -249,8 +233,8 @@ def test_executable_that_cannot_run_is_told(expose: bool, tmp_path: Path) -> Non
     build = stand_in(tmp_path / "build", "")
     build.executable.write_text("#!/no/such/interpreter\n")
     with Px4Process(build, INSTANCE, tmp_path / "run", {}, expose=expose) as px4:
-        until(lambda: px4.poll() is not None)
-        assert f"{build.executable} cannot be started: No such file" in px4.ended()
+        wait_until(lambda: px4.poll() is not None)
+        assert f"{build.executable} cannot be started: No such file" in px4.describe_end()
 
 
 BINDS = """
@@ -278,7 +262,7 @@ def test_ports_that_px4_opens_to_everyone_stay_on_this_machine_unless_asked(
     build = stand_in(tmp_path / "build", BINDS)
     lines: list[str] = []
     with Px4Process(build, INSTANCE, tmp_path / "run", {}, lines.append, expose=expose) as px4:
-        until(lambda: px4.poll() is not None)
+        wait_until(lambda: px4.poll() is not None)
     assert px4.exposed == ""
     assert lines == [f"{address} 41571", "Address already in use", "socket"]
 
@@ -293,7 +277,7 @@ def test_a_kernel_that_cannot_keep_ports_on_this_machine_is_said_to_be_one(
     monkeypatch.setattr(loopback, "__file__", str(starter))
     lines: list[str] = []
     with Px4Process(build, INSTANCE, tmp_path / "run", {}, lines.append) as px4:
-        until(lambda: px4.poll() is not None)
+        wait_until(lambda: px4.poll() is not None)
     assert "not supported on" in px4.exposed
     assert lines == ["flies"]
 
@@ -310,7 +294,7 @@ def test_parameters_are_checked_against_the_build(tmp_path: Path) -> None:
     lines: list[str] = []
     told = {"MPC_THR_HOVER": 0.4, "NEWER": 1, "LTEST_MODE": 1}
     with Px4Process(build, INSTANCE, tmp_path / "a", told, lines.append) as px4:
-        until(lambda: px4.poll() is not None)
+        wait_until(lambda: px4.poll() is not None)
     assert px4.without == ("landing_target_estimator",)
     assert "NEWER" in lines[0]
     assert not any("NEWER" in line for line in lines[1:])
@@ -338,13 +322,13 @@ time.sleep(60)
         assert bridge.stdout is not None
         pid = int(bridge.stdout.readline())
         bridge.kill()
-    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: is_gone(pid))
 
 
 def test_ulogs_are_found_in_order(tmp_path: Path) -> None:
     build = stand_in(tmp_path / "build", "")
     with Px4Process(build, INSTANCE, tmp_path / "run", {}) as px4:
-        until(lambda: px4.poll() is not None)
+        wait_until(lambda: px4.poll() is not None)
     for name in ("log/2025-01-01/10_00_00.ulg", "log/2025-01-01/09_00_00.ulg"):
         (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_bytes(b"")

@@ -23,7 +23,7 @@ from sitl_bridge.link.px4.find import Px4Build, find_px4
 from sitl_bridge.link.px4.given_parameters import build_parameters
 from sitl_bridge.link.px4.px4_process import Px4Process, lock_file, require_free_instance, user_of_instance
 from sitl_bridge.link.px4.startup import LOGGING, write_links_file
-from sitl_bridge.link.px4.versions import named_for, not_everywhere, release
+from sitl_bridge.link.px4.versions import not_everywhere, release, rename_for
 
 pytestmark = pytest.mark.px4
 INSTANCE = 11
@@ -63,16 +63,17 @@ def test_running_px4_has_the_parameters_of_the_airframe(
 ) -> None:
     airframe: Airframe = load_airframe("ar100_x6")
     known = build_parameters(build.etc) or {}
-    told: Parameters = named_for(parameters_for(airframe, speed=math.inf), known)
+    told: Parameters = rename_for(parameters_for(airframe, speed=math.inf), known)
     assert set(told) - set(known) <= not_everywhere() | {DDS_CLOCK}  # a build may lack the client
     with Px4Process(build, INSTANCE, tmp_path / "run", told) as px4:
         log = tmp_path / "run" / "console.log"
         # A stop within the start-up script makes PX4 report an error.
         done = ("Ready for takeoff", "Startup script returned successfully")
         wait_for(
-            lambda: all(line in log.read_text() for line in done) or bool(px4.ended()), "PX4 to be ready"
+            lambda: all(line in log.read_text() for line in done) or bool(px4.describe_end()),
+            "PX4 to be ready",
         )
-        assert px4.ended() == ""
+        assert px4.describe_end() == ""
         assert "not found" not in "".join(
             line for line in log.read_text().splitlines() if any(name in line for name in told)
         )
@@ -150,7 +151,7 @@ def test_a_px4_that_runs_is_named_and_its_instance_is_free_after_its_end(
             Px4Process(build, INSTANCE, tmp_path / "second", parameters)
         os.kill(first.pid, signal.SIGKILL)
         wait_for(lambda: first.poll() is not None, "PX4 to end")
-        assert "SIGKILL" in first.ended()
+        assert "SIGKILL" in first.describe_end()
         require_free_instance(INSTANCE)
 
 
@@ -166,4 +167,4 @@ def test_unknown_airframe_number_ends_px4_with_its_reason(
         wait_for(lambda: px4.poll() is not None, "PX4 to give up")
         console = tmp_path / "run" / "console.log"
         wait_for(lambda: "no autostart file found" in console.read_text(), "the console to be written")
-        assert "exited with status" in px4.ended()
+        assert "exited with status" in px4.describe_end()

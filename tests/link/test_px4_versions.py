@@ -9,24 +9,24 @@ from sitl_bridge.link.px4.versions import (
     NEW,
     RENAMED,
     REPLACED,
+    describe_untested,
     hint,
-    named_for,
     not_everywhere,
     release,
-    warning,
+    rename_for,
 )
 
 
 def test_renamed_parameter_gets_the_name_that_the_build_has() -> None:
     old = {"EKF2_GPS_DELAY": 120.0, "MPC_XY_P": 0.9}
     new = {"SENS_GPS0_DELAY": 120.0, "SENS_GPS1_DELAY": 120.0, "MPC_XY_P": 0.9}
-    assert named_for(old, ["EKF2_GPS_DELAY", "MPC_XY_P"]) == old
-    assert named_for(old, [*new]) == new
-    assert named_for({"SENS_GPS0_OFFX": 0.1}, ["EKF2_GPS_POS_X"]) == {"EKF2_GPS_POS_X": 0.1}
+    assert rename_for(old, ["EKF2_GPS_DELAY", "MPC_XY_P"]) == old
+    assert rename_for(old, [*new]) == new
+    assert rename_for({"SENS_GPS0_OFFX": 0.1}, ["EKF2_GPS_POS_X"]) == {"EKF2_GPS_POS_X": 0.1}
 
 
 def test_build_without_a_list_gets_both_names() -> None:
-    assert named_for({"EKF2_GPS_POS_Z": -0.1}, None) == {
+    assert rename_for({"EKF2_GPS_POS_Z": -0.1}, None) == {
         "EKF2_GPS_POS_Z": -0.1,
         "SENS_GPS0_OFFZ": -0.1,
         "SENS_GPS1_OFFZ": -0.1,
@@ -34,7 +34,7 @@ def test_build_without_a_list_gets_both_names() -> None:
 
 
 def test_name_that_no_version_has_stays_for_the_check_that_refuses_it() -> None:
-    assert named_for({"MPC_XY_PP": 1.0}, ["MPC_XY_P"]) == {"MPC_XY_PP": 1.0}
+    assert rename_for({"MPC_XY_PP": 1.0}, ["MPC_XY_P"]) == {"MPC_XY_PP": 1.0}
 
 
 def test_each_name_stands_for_one_thing() -> None:
@@ -54,7 +54,7 @@ def test_removed_parameter_is_known_as_one_with_what_there_is_instead() -> None:
     "version", ["v1.14.0", "v1.15.4", "v1.16.0-rc3-12-g0123456", "v1.17.0-rc2", "v1.18.0-alpha1-579-g6db0a77"]
 )
 def test_version_that_has_been_flown_gives_no_warning(version: str) -> None:
-    assert warning(version) == ""
+    assert describe_untested(version) == ""
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_version_that_has_been_flown_gives_no_warning(version: str) -> None:
     ],
 )
 def test_version_nobody_has_flown_is_named_with_those_that_were(version: str, words: str) -> None:
-    text = warning(version)
+    text = describe_untested(version)
     assert words in text
     assert FLOWN[0] in text
     assert FLOWN[-1] in text

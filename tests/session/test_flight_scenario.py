@@ -178,7 +178,7 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
     cargo = Payload(mass=0.5, position=(0.1, 0.0, 0.1))
     loaded = iris.model_copy(
         update={"payload": cargo, "sources": {**iris.sources, "payload": "derived: for a test"}}
-    ).loaded()
+    ).include_payload()
     s = simulation_of(loaded)
     state = s.states[0]
     state["angular_velocity"] = (0.0, 0.0, 2.0)

@@ -171,7 +171,7 @@ def test_a_motor_that_is_mended_pulls_again(iris: Airframe) -> None:
 def test_without_its_payload_the_same_thrust_lifts_the_vehicle_by_what_it_weighed(iris: Airframe) -> None:
     cargo = Payload(mass=0.5, position=(0.0, 0.0, 0.1))
     sources = {**iris.sources, "payload": "derived: for a test"}
-    loaded = iris.model_copy(update={"payload": cargo, "sources": sources}).loaded()
+    loaded = iris.model_copy(update={"payload": cargo, "sources": sources}).include_payload()
     s = flying(loaded)
     heavy = seconds(s, 0.1)[2]
     s.states["velocity"][0] = 0.0

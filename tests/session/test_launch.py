@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.waiting import is_gone
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import launch
@@ -42,22 +43,15 @@ time.sleep(60)
 """
 
 
-def gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def test_nothing_outlives_a_program_that_was_killed(tmp_path: Path, wait_for: Wait) -> None:
     command = [sys.executable, "-c", BRIDGE, MISSION, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bridge:
         assert bridge.stdout is not None
         pids = [int(word) for _ in range(2) for word in bridge.stdout.readline().split()[1:]]
         assert len(pids) == 4
-        assert not any(gone(pid) for pid in pids)
+        assert not any(is_gone(pid) for pid in pids)
         bridge.kill()
-    wait_for(lambda: all(gone(pid) for pid in pids), "everything to end")
+    wait_for(lambda: all(is_gone(pid) for pid in pids), "everything to end")
 
 
 def started(mission: str, wait_for: Wait) -> tuple[MissionProcess, list[int]]:
@@ -74,7 +68,7 @@ def test_a_mission_that_does_not_end_is_killed_with_what_has_left_its_session(
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{MISSION}"
     process, pids = started(deaf, wait_for)
     process.stop()
-    wait_for(lambda: all(gone(pid) for pid in pids), "everything to end")
+    wait_for(lambda: all(is_gone(pid) for pid in pids), "everything to end")
 
 
 def test_a_mission_that_is_killed_leaves_nothing_and_is_reported_as_that(wait_for: Wait) -> None:
@@ -83,7 +77,7 @@ def test_a_mission_that_is_killed_leaves_nothing_and_is_reported_as_that(wait_fo
     wait_for(lambda: process.poll() is not None, "the mission to end")
     assert process.poll() == -signal.SIGKILL
     assert "was ended by SIGKILL" in process.reason()
-    assert all(gone(pid) for pid in pids)
+    assert all(is_gone(pid) for pid in pids)
     process.stop()
 
 
@@ -92,7 +86,7 @@ def test_a_keeper_that_is_killed_takes_the_mission_with_it(wait_for: Wait) -> No
     keeper = psutil.Process(pids[0]).parent()
     assert keeper is not None
     keeper.kill()
-    wait_for(lambda: gone(pids[0]), "the mission to end")
+    wait_for(lambda: is_gone(pids[0]), "the mission to end")
     process.stop()
     psutil.Process(pids[2]).kill()  # it left the session, and nobody is there any more who could know of it
 
@@ -189,5 +183,5 @@ def test_logs_have_the_same_names_whatever_date_px4_had(tmp_path: Path) -> None:
 
 def test_the_last_lines_of_a_process_have_no_colours(tmp_path: Path, wait_for: Wait) -> None:
     with ChildProcess("PX4", ["printf", "\\033[32mReady\\033[0m for takeoff\\n"], tmp_path, {}) as process:
-        wait_for(lambda: process.ended() != "", "its end")
-        assert process.ended() == "PX4 exited with status 0; its last lines:\nReady for takeoff"
+        wait_for(lambda: process.describe_end() != "", "its end")
+        assert process.describe_end() == "PX4 exited with status 0; its last lines:\nReady for takeoff"

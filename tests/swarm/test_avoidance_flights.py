@@ -26,8 +26,8 @@ from sitl_bridge.swarm.avoidance.closed_loop import (
     ModelPlant,
     fly,
     frozen_garbage,
+    has_succeeded,
     row,
-    succeeded,
     table,
 )
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
@@ -101,7 +101,7 @@ def test_two_that_meet_head_on_give_way_to_the_right() -> None:
 
 def test_who_hovers_gives_way_to_one_of_higher_priority() -> None:
     flight = fly(mission("approach"))
-    assert succeeded(flight)
+    assert has_succeeded(flight)
     assert flight.distances().min() > flight.scenario.controller.distances.threshold
     strayed = np.abs(flight.state[:, :, :3] - flight.reference).max(axis=(0, 2))
     assert strayed[1] < 0.2 < strayed[0]
@@ -121,7 +121,7 @@ def test_a_flight_is_the_same_to_the_last_bit_when_flown_again() -> None:
 
 def test_six_vehicles_swap_places_despite_noise_and_delay() -> None:
     flight = fly(mission("swap_six"), seed=1)
-    assert succeeded(flight)
+    assert has_succeeded(flight)
     assert set(flight.statuses) <= {PlanStatus.SOLVED, PlanStatus.SLACK}
 
 
@@ -131,7 +131,7 @@ def test_six_vehicles_swap_places_with_a_hundred_seeds() -> None:
     failed, unsolved = [], 0
     for seed in range(100):
         flight = fly(mission("swap_six"), seed=seed)
-        failed += [] if succeeded(flight) else [seed]
+        failed += [] if has_succeeded(flight) else [seed]
         unsolved += (
             flight.statuses.total() - flight.statuses[PlanStatus.SOLVED] - flight.statuses[PlanStatus.SLACK]
         )
@@ -167,7 +167,7 @@ def swap_with_late_commands(share_plans: bool) -> Flight:
 
 def test_vehicles_that_know_one_anothers_plans_keep_apart_despite_late_commands() -> None:
     flight = swap_with_late_commands(share_plans=True)
-    assert succeeded(flight)
+    assert has_succeeded(flight)
     assert flight.distances().min() > flight.scenario.controller.distances.threshold
     extrapolating = swap_with_late_commands(share_plans=False)
     assert extrapolating.distances().min() < extrapolating.scenario.controller.distances.minimum
@@ -176,13 +176,13 @@ def test_vehicles_that_know_one_anothers_plans_keep_apart_despite_late_commands(
 @pytest.mark.slow
 def test_perfectly_alike_vehicles_swap_places_without_noise() -> None:
     flight = fly(AvoidanceSpecification(name="alike", duration=12.0, circle=SwapCircle(count=6, radius=4.0)))
-    assert succeeded(flight)
+    assert has_succeeded(flight)
     assert set(flight.statuses) == {PlanStatus.SOLVED}
 
 
 def test_the_first_in_priority_keeps_to_its_reference_and_the_others_avoid_it() -> None:
     flight = fly(mission("priority_swap"))
-    assert succeeded(flight)
+    assert has_succeeded(flight)
     strayed = np.abs(flight.state[:, :, 1:3] - flight.reference[:, :, 1:3]).max(axis=(0, 2))
     assert strayed[0] < 0.1
     assert strayed[1:].max() > 0.5
@@ -191,14 +191,14 @@ def test_the_first_in_priority_keeps_to_its_reference_and_the_others_avoid_it() 
 @pytest.mark.slow
 def test_a_swarm_passes_a_gate_and_a_pillar() -> None:
     flight = fly(mission("gate_swarm"))
-    assert succeeded(flight)
+    assert has_succeeded(flight)
     assert flight.clearances().min() < 1.5  # it did lead close by them
 
 
 @pytest.mark.slow
 def test_vehicles_swap_places_among_the_poles_of_their_world() -> None:
     flight = fly(mission("poles_swap"))
-    assert succeeded(flight)
+    assert has_succeeded(flight)
     assert 0.5 < flight.clearances().min() < 1.5
 
 
@@ -213,7 +213,7 @@ def test_sixteen_vehicles_swap_places_without_collision() -> None:
 def test_three_messages_of_ten_may_be_lost() -> None:
     scenario = mission("crossing_pair")
     radio = scenario.radio.model_copy(update={"loss": 0.3, "delay": 0.05})
-    assert succeeded(fly(scenario.model_copy(update={"radio": radio})))
+    assert has_succeeded(fly(scenario.model_copy(update={"radio": radio})))
 
 
 def with_bad_radio(scenario: AvoidanceSpecification) -> AvoidanceSpecification:
@@ -223,14 +223,14 @@ def with_bad_radio(scenario: AvoidanceSpecification) -> AvoidanceSpecification:
 
 
 def test_a_radio_that_loses_four_messages_of_five_costs_time_but_no_distance() -> None:
-    assert succeeded(fly(with_bad_radio(mission("crossing_pair"))))
+    assert has_succeeded(fly(with_bad_radio(mission("crossing_pair"))))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_bad_radio_never_brings_vehicles_too_close() -> None:
     pair, six = with_bad_radio(mission("crossing_pair")), with_bad_radio(mission("swap_six"))
-    assert [seed for seed in range(24) if not succeeded(fly(pair, seed=seed))] == []
+    assert [seed for seed in range(24) if not has_succeeded(fly(pair, seed=seed))] == []
     # Six in a circle may take longer than the scenario lasts, but keep apart.
     minimum = six.controller.distances.minimum
     assert min(fly(six, seed=seed).distances().min() for seed in range(4)) > minimum
@@ -299,13 +299,13 @@ def fly_iris(name: str) -> Flight:
 
 
 def test_a_pair_crosses_on_the_full_dynamics() -> None:
-    assert succeeded(fly_iris("crossing_pair"))
+    assert has_succeeded(fly_iris("crossing_pair"))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_six_vehicles_swap_places_on_the_full_dynamics() -> None:
-    assert succeeded(fly_iris("swap_six"))
+    assert has_succeeded(fly_iris("swap_six"))
 
 
 def test_the_table_has_what_was_flown(crossing: Flight) -> None:

@@ -21,7 +21,7 @@ from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings, VehicleSettings
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
-from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, has_succeeded
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import (
     AvoidanceSpecification,
@@ -101,7 +101,7 @@ def test_a_pair_crosses_on_the_built_in_stack_and_the_flight_is_the_same_when_fl
     flight, distance, away = fly_in_process(scenario, 1)
     assert distance > scenario.controller.distances.threshold
     assert away < 0.5  # 0.3 m by their own estimates, and what these are wrong by
-    assert succeeded(flight)
+    assert has_succeeded(flight)
     assert set(flight.statuses) == {PlanStatus.SOLVED}
     again, _, _ = fly_in_process(scenario, 1)
     assert np.array_equal(flight.state, again.state)
@@ -114,7 +114,7 @@ def test_six_swap_places_on_the_built_in_stack(seed: int) -> None:
     flight, distance, away = fly_in_process(scenario, seed)
     assert distance > scenario.controller.distances.minimum
     assert away < 0.5
-    assert succeeded(flight)
+    assert has_succeeded(flight)
 
 
 def test_the_commanded_acceleration_is_that_of_the_attitude_and_thrust() -> None:

@@ -204,7 +204,7 @@ class Measure:
         return f"{who}{self.kind.title}: {self.value:.3g}{unit}{bound}"
 
 
-def measured(values: Mapping[str, float], limits: Limits, vehicle: str = "") -> list[Measure]:
+def make_measures(values: Mapping[str, float], limits: Limits, vehicle: str = "") -> list[Measure]:
     """Measures of the known values, as ``sort_names`` has them; infinite is what never came to pass."""
     found = ((name, kind_of(name)) for name in sort_names(values) if not math.isnan(values[name]))
     return [

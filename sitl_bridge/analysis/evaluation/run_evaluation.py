@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, modes_at
-from sitl_bridge.analysis.evaluation.measures import Limits, Measure, find_unmeasured, measured, own_values
+from sitl_bridge.analysis.evaluation.measures import (
+    Limits,
+    Measure,
+    find_unmeasured,
+    make_measures,
+    own_values,
+)
 from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseTrajectory, compare
 from sitl_bridge.analysis.evaluation.rotors_evaluation import (
     RMS_TIME,
@@ -105,7 +111,7 @@ def _evaluate_vehicle(
     _dynamics_values(found, values)
     _truth_values(run, vehicle, values)
     values |= own_values(vehicle, limits, failures)
-    found.measures = measured(values, limits, label)
+    found.measures = make_measures(values, limits, label)
     return found
 
 
@@ -333,7 +339,7 @@ def _run_measures(run: RunRecord, closest: ClosestPair | None, limits: Limits) -
         simulated, wall = source.get("simulated_seconds"), source.get("wall_seconds")
         if isinstance(simulated, int | float) and isinstance(wall, int | float) and wall > 0:
             values["real_time_factor"] = simulated / wall
-    return measured(values, limits)
+    return make_measures(values, limits)
 
 
 def fleet_positions(run: RunRecord, rate: float) -> tuple[Floats, Floats] | None:

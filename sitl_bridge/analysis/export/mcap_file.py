@@ -18,7 +18,7 @@ from sitl_bridge.analysis.export.flight_stack_topics import FlightStackTopics, f
 from sitl_bridge.analysis.export.ros_topics import ODOMETRY_RATE, RosMessages, ros_messages, ros_name
 from sitl_bridge.analysis.export.seen_samples import seen_files
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.output_file import make_directory, whole_file, write_whole
 from sitl_bridge.record.run_reader import RecordedRun
 
@@ -102,7 +102,7 @@ def _write(run: RecordedRun, target: Path, rate: float, notify: Callable[[str], 
         import foxglove
         from foxglove.mcap import MCAPWriteOptions
     except ImportError as error:
-        raise missing("foxglove-sdk", "MCAP files", "export") from error
+        raise missing_package("foxglove-sdk", "MCAP files", "export") from error
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _read_logs(run, notify)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.base.arrays import Records
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.output_file import whole_file
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.record.records import flat
@@ -84,7 +84,7 @@ def write_parquet_table(path: Path, table: Records) -> None:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise missing("pyarrow", "Parquet files", "export") from error
+        raise missing_package("pyarrow", "Parquet files", "export") from error
     columns = {name: np.ascontiguousarray(table[name]) for name in table.dtype.names or ()}
     arrays = {
         name: pyarrow.array(column.tolist() if column.dtype.kind == "U" else column)

@@ -87,7 +87,7 @@ def thin_out(plot: Plot, points: int) -> Plot:
     return replace(plot, x=x, lines=lines)
 
 
-def held(x: Floats, time: Floats, values: Floats) -> Floats:
+def hold_last(x: Floats, time: Floats, values: Floats) -> Floats:
     """Values of a setpoint at times ``x``: the last before each; nan where it is older than GAP."""
     if not len(time):
         return np.full(len(x), np.nan)
@@ -96,7 +96,7 @@ def held(x: Floats, time: Floats, values: Floats) -> Floats:
     return np.where((index >= 0) & (x - time[np.maximum(index, 0)] <= GAP), found, np.nan)
 
 
-def between(x: Floats, time: Floats, values: Floats) -> Floats:
+def interpolate(x: Floats, time: Floats, values: Floats) -> Floats:
     """Values interpolated at times ``x``; nan outside of them."""
     if len(time) < 2:
         return np.full(len(x), np.nan)
@@ -171,10 +171,10 @@ def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
         if truth is not None:
             lines.append(Line("true", sign * truth[:, axis]))
         if estimate is not None and record is not None:
-            lines.append(Line("estimated", sign * between(x, record.time, estimate[:, axis])))
+            lines.append(Line("estimated", sign * interpolate(x, record.time, estimate[:, axis])))
         if setpoint is not None:
             wanted = setpoint[1][:, axis] + vehicle.to_world[axis]
-            lines.append(Line("setpoint", sign * held(x, setpoint[0], wanted), reference=True))
+            lines.append(Line("setpoint", sign * hold_last(x, setpoint[0], wanted), reference=True))
         yield Plot(key, title, "m", x, tuple(lines))
         if key == "height" and record is not None and len(record.error_time):
             error = record.error.copy()
@@ -186,7 +186,7 @@ def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
             )
     if truth is not None and estimate is not None and record is not None:
         lines = [
-            Line(name, between(x, record.time, estimate[:, k]) - truth[:, k])
+            Line(name, interpolate(x, record.time, estimate[:, k]) - truth[:, k])
             for k, name in enumerate(("north", "east", "down"))
         ]
         yield Plot("estimate_error", "Error of the estimated position", "m", x, tuple(lines))
@@ -204,9 +204,11 @@ def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
         if truth is not None:
             lines.append(Line("true", sign * truth[:, axis]))
         elif estimate is not None:
-            lines.append(Line("estimated", sign * between(x, estimate[0], estimate[1][:, axis])))
+            lines.append(Line("estimated", sign * interpolate(x, estimate[0], estimate[1][:, axis])))
         if setpoint is not None:
-            lines.append(Line("setpoint", sign * held(x, setpoint[0], setpoint[1][:, axis]), reference=True))
+            lines.append(
+                Line("setpoint", sign * hold_last(x, setpoint[0], setpoint[1][:, axis]), reference=True)
+            )
         yield Plot(f"velocity_{name}", f"Velocity {name}", "m/s", x, tuple(lines))
 
 
@@ -220,7 +222,7 @@ def _attitude_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
         angles = _angles(vehicle.true("attitude", "w", "x", "y", "z")[part])
     elif estimate is not None:
         found = _angles(estimate[1])
-        angles = np.stack([held(x, estimate[0], found[:, k]) for k in range(3)], axis=-1)
+        angles = np.stack([hold_last(x, estimate[0], found[:, k]) for k in range(3)], axis=-1)
     note = ""
     if angles is not None:
         whole = np.isfinite(angles[:, 2])
@@ -230,7 +232,7 @@ def _attitude_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
     for axis, name in enumerate(("roll", "pitch", "yaw")):
         lines = [] if angles is None else [Line("true" if part is not None else "estimated", angles[:, axis])]
         if wanted is not None:
-            setpoint = held(x, wanted[0], _angles(wanted[1])[:, axis])
+            setpoint = hold_last(x, wanted[0], _angles(wanted[1])[:, axis])
             if angles is not None:  # on the same turn as the attitude
                 setpoint += 360.0 * np.round((angles[:, axis] - setpoint) / 360.0)
             lines.append(Line("setpoint", setpoint, reference=True))
@@ -312,7 +314,7 @@ def _estimator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> I
             continue
         time = seconds(status)
         x = time[_inside(time, window)] if x is None else x
-        shaking = between(x, time, columns(status, "accel_vibration_metric")[:, 0])
+        shaking = interpolate(x, time, columns(status, "accel_vibration_metric")[:, 0])
         found.append(Line(f"accelerometer {instance}", shaking))
     if x is not None:
         levels = ((VIBRATION_ORANGE, "warning"), (VIBRATION_RED, "too high"))

@@ -116,7 +116,7 @@ class ChildProcess:
         """Exit status; None while it runs; the negative number of a signal that ended it."""
         return self._process.poll()
 
-    def ended(self) -> str:
+    def describe_end(self) -> str:
         """Message about how it ended, with its last lines; empty while it runs."""
         status = self.poll()
         if status is None:

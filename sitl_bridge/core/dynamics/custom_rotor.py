@@ -17,7 +17,7 @@ import numba
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records
-from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 from sitl_bridge.base.kernels.array_at import call_at
 from sitl_bridge.base.kernels.compiled import on_demand
@@ -149,7 +149,7 @@ def function_of(law: RotorLaw) -> tuple[int, Floats]:
             _functions[key] = _compile(type(law), layout)
         except numba.NumbaError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = shortened(" ".join(lines[1:] or lines), 400)
+            reason = shorten(" ".join(lines[1:] or lines), 400)
             raise UserError(f"{what} cannot be compiled: {reason}") from error
         except KeyError as error:  # by numba, of a field that the layout lacks
             name = error.args[0]

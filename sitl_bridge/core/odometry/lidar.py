@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 
 Pose = Floats
 """(4, 4), axes of the sensor at a sample to its axes at the first sample."""
@@ -102,7 +102,7 @@ class KissIcpOdometry:
             from kiss_icp.config import KISSConfig
             from kiss_icp.kiss_icp import KissICP
         except ImportError as error:
-            raise missing("kiss-icp", "estimators of the kind kiss-icp", EXTRA) from error
+            raise missing_package("kiss-icp", "estimators of the kind kiss-icp", EXTRA) from error
         threshold = {"initial_threshold": min(FIRST_THRESHOLD * voxel, 2.0), "min_motion_th": 0.1 * voxel}
         self._pipeline = KissICP(
             KISSConfig(
@@ -145,7 +145,7 @@ class SmallGicpOdometry:
         try:
             import small_gicp
         except ImportError as error:
-            raise missing("small-gicp", "estimators of the kind small-gicp", EXTRA) from error
+            raise missing_package("small-gicp", "estimators of the kind small-gicp", EXTRA) from error
         self._library = small_gicp
         self._voxel = voxel
         self._map = small_gicp.GaussianVoxelMap(voxel)

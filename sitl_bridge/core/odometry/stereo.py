@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes, Floats, Mask, Singles
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.odometry.lidar import Pose
 
@@ -77,7 +77,7 @@ class StereoOdometry:
         try:
             import cv2
         except ImportError as error:
-            raise missing("opencv-python-headless", "estimators of the kind stereo-vo") from error
+            raise missing_package("opencv-python-headless", "estimators of the kind stereo-vo") from error
         self._cv2: Any = cv2
         self._maps, self._axes, projection, shift = _rectification(cv2, rig)
         self._camera = projection[:, :3].copy()

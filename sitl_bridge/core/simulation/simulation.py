@@ -96,7 +96,9 @@ class VehicleSetup:
         name: str = "",
     ) -> VehicleSetup:
         """A vehicle of an airframe, with its sensors; arguments as the attributes."""
-        return cls(airframe.vehicle(), airframe.sensor_records(), position, yaw, name, airframe.loaded())
+        return cls(
+            airframe.vehicle(), airframe.sensor_records(), position, yaw, name, airframe.include_payload()
+        )
 
     @classmethod
     def of_fleet(

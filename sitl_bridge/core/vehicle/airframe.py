@@ -240,10 +240,10 @@ class Airframe(BaseModel):
 
     @property
     def carried(self) -> Payload | None:
-        """The payload that is included in mass, inertia and positions, once ``loaded``."""
+        """The payload in mass, inertia and positions, of what ``include_payload`` returns."""
         return None if self._unloaded is None else self._unloaded.payload
 
-    def loaded(self) -> Airframe:
+    def include_payload(self) -> Airframe:
         """The vehicle including its payload: one mass about the common centre of gravity.
 
         Rotors, contact points and sensors stay in their places, so their positions relative to the new centre
@@ -287,8 +287,8 @@ class Airframe(BaseModel):
         whole._unloaded = self
         return whole
 
-    def unloaded(self) -> Airframe:
-        """The vehicle as its file describes it, with its payload apart; ``loaded`` undoes this to the bit."""
+    def separate_payload(self) -> Airframe:
+        """The vehicle as its file describes it, with its payload apart; ``include_payload`` undoes it."""
         return self._unloaded or self
 
     def without_payload(self) -> Airframe:
@@ -307,7 +307,7 @@ class Airframe(BaseModel):
 
     def vehicle(self) -> Records:
         """() VEHICLE record of the compiled step, including the payload."""
-        return self.loaded()._pack()
+        return self.include_payload()._pack()
 
     def _pack(self) -> Records:
         """() VEHICLE record without a payload; every section writes its own part."""

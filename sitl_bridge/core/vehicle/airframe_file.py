@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
+from sitl_bridge.base.errors import ConfigurationError, UserError, shorten
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import exists, is_file
 from sitl_bridge.base.json_data import JsonObject
@@ -43,7 +43,7 @@ def find_airframe(name: str) -> Path:
         meant = "" if exists(Path(name)) else px4_model_in_words(name, shipped_names(_FOLDER))
         if not meant:
             raise
-        raise UserError(f"no airframe is called {shortened(name)!r}: {meant}") from error
+        raise UserError(f"no airframe is called {shorten(name)!r}: {meant}") from error
 
 
 def load_airframe(name: str | Path) -> Airframe:
@@ -71,7 +71,7 @@ def airframe_beside(airframe: Airframe, directory: Path) -> Airframe:
     rotor = airframe.rotor_model
     if isinstance(rotor, CustomRotor):
         changed["rotor_model"] = rotor.beside(directory.resolve())
-    return airframe.model_copy(update=changed).loaded()
+    return airframe.model_copy(update=changed).include_payload()
 
 
 def _document(path: Path) -> Document:
@@ -235,7 +235,7 @@ def _base_file(document: Document, path: Path, chain: tuple[Path, ...]) -> Path:
         raise ConfigurationError(document.source, [f"line {line}: base: {error}"]) from error
     if source.resolve() in chain:
         raise ConfigurationError(
-            document.source, [f"line {line}: base: {shortened(name)} is based on this file"]
+            document.source, [f"line {line}: base: {shorten(name)} is based on this file"]
         )
     return source
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from sitl_bridge.base.errors import shortened
+from sitl_bridge.base.errors import shorten
 from sitl_bridge.base.field_paths import FieldPath, suggestion
 from sitl_bridge.base.json_data import JsonObject
 
@@ -53,7 +53,7 @@ def _sensors(sensors: Sequence[object]) -> Iterator[tuple[FieldPath, str]]:
     for i, sensor in enumerate(sensors):
         # A custom sensor documents its figures in its own file.
         if isinstance(sensor, Mapping) and sensor.get("kind") != "custom":
-            yield from _walk(sensor, ("sensors", i), f"sensors.{shortened(str(sensor.get('kind')))}")
+            yield from _walk(sensor, ("sensors", i), f"sensors.{shorten(str(sensor.get('kind')))}")
 
 
 def figure_paths(data: object) -> list[str]:

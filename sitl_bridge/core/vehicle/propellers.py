@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.base.json_data import JsonObject
 
 INCH = 0.0254
@@ -117,7 +117,7 @@ def propellers_of_size(size: str) -> PropellerSize:
     """
     match = _SIZE.fullmatch(size.strip())
     if match is None:
-        raise UserError(f"{shortened(size)!r} is not a size: give diameter x pitch in inches, as in 10x4.5")
+        raise UserError(f"{shorten(size)!r} is not a size: give diameter x pitch in inches, as in 10x4.5")
     diameter, pitch = float(match[1]), float(match[2])
     tests = tuple(
         t for t in static_tests() if t.diameter == diameter and abs(t.pitch - pitch) < SAME_PITCH + 1e-9

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sitl_bridge.base.arrays import AnyArray, Floats, Singles
-from sitl_bridge.base.errors import UserError, shortened
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.errors import UserError, shorten
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.core.world.earth import geodetic_of, ned_of
 from sitl_bridge.core.world.scene_specification import HeightGrid
@@ -94,7 +94,7 @@ def _picture(path: Path, raw: bytes) -> Floats:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{path}: is broken or not a PNG: {shortened(str(error))}; save it again") from error
+        raise UserError(f"{path}: is broken or not a PNG: {shorten(str(error))}; save it again") from error
     if mode in ("RGB", "RGBA") and (pixels[..., :1] == pixels[..., 1:3]).all():
         mode, pixels = "L", pixels[..., 0]  # grey, saved as colour
     if mode not in ("L", "I;16", "I;16B", "I"):
@@ -134,7 +134,7 @@ def _array(path: Path, raw: bytes) -> Floats:
         if f"{ARRAY}.npy" not in sizes:
             names = ", ".join(sorted(sizes)) or "nothing"
             raise UserError(
-                f"{path}: has no array {ARRAY!r}, only {shortened(names)}; write it with"
+                f"{path}: has no array {ARRAY!r}, only {shorten(names)}; write it with"
                 f" numpy.savez_compressed(file, {ARRAY}=heights)"
             )
         if sizes[f"{ARRAY}.npy"] > 8 * MAX_HEIGHTS + 10_000:
@@ -147,7 +147,7 @@ def _array(path: Path, raw: bytes) -> Floats:
         raise
     except Exception as error:
         raise UserError(
-            f"{path}: is broken or not an NPZ file of numbers: {shortened(str(error))}; write it with"
+            f"{path}: is broken or not an NPZ file of numbers: {shorten(str(error))}; write it with"
             f" numpy.savez_compressed(file, {ARRAY}=heights)"
         ) from error
     return found
@@ -158,7 +158,7 @@ def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[
     try:
         from rasterio.io import MemoryFile
     except ImportError as error:
-        raise missing("rasterio", "GeoTIFF height maps", "geotiff") from error
+        raise missing_package("rasterio", "GeoTIFF height maps", "geotiff") from error
     try:
         with MemoryFile(raw) as memory, memory.open(driver="GTiff") as raster:
             validate_picture_size(path, raster.width, raster.height)
@@ -167,7 +167,7 @@ def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{path}: is broken or not a GeoTIFF: {shortened(str(error))}") from error
+        raise UserError(f"{path}: is broken or not a GeoTIFF: {shorten(str(error))}") from error
     if crs is None:
         raise UserError(f"{path}: has no coordinate reference system; add one with gdal_translate -a_srs")
     voids = int(np.ma.getmaskarray(band).sum())

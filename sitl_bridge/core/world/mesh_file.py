@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import Bytes, Floats, Ints, Singles
-from sitl_bridge.base.errors import UserError, shortened
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.errors import UserError, shorten
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.core.world.scene_specification import FacePictures, TriangleMesh
 
@@ -115,12 +115,12 @@ def _parse(path: Path, raw: bytes) -> Scene:
         import trimesh
         from trimesh.resolvers import FilePathResolver
     except ImportError as error:
-        raise missing("trimesh", "meshes") from error
+        raise missing_package("trimesh", "meshes") from error
     if path.suffix.lower() == ".dae":
         try:
             import collada  # noqa: F401
         except ImportError as error:
-            raise missing("pycollada", "COLLADA meshes (.dae)") from error
+            raise missing_package("pycollada", "COLLADA meshes (.dae)") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -131,7 +131,7 @@ def _parse(path: Path, raw: bytes) -> Scene:
                 process=False,
             )
     except Exception as error:
-        reason = shortened(" ".join(str(error).split()) or type(error).__name__, 120)
+        reason = shorten(" ".join(str(error).split()) or type(error).__name__, 120)
         raise UserError(
             f"{path}: is broken, or not a {path.suffix[1:].upper()} mesh: {reason}; open it in a mesh editor,"
             " such as Blender or MeshLab, and export it again"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes, Ints, Mask
-from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.world.scene_specification import VoxelGrid
@@ -75,7 +75,7 @@ def _header(path: Path, raw: bytes) -> tuple[str, float, int]:
     tree = fields.get("id", "").strip()
     if tree not in _DATA_BYTES:
         known = ", ".join(_DATA_BYTES)
-        raise UserError(f"{path}: is a map of kind {shortened(tree, 40)!r}; the kinds are {known}")
+        raise UserError(f"{path}: is a map of kind {shorten(tree, 40)!r}; the kinds are {known}")
     try:
         size = float(fields["res"])
     except (KeyError, ValueError) as error:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes
-from sitl_bridge.base.errors import UserError, faults_of, shortened
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.errors import UserError, faults_of, shorten
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.core.world.height_map_file import load_heights, validate_picture_size
@@ -57,7 +57,7 @@ def load_texture(path: Path) -> Bytes:
         raise
     except Exception as error:
         raise UserError(
-            f"{path}: is broken or not a picture: {shortened(str(error))}; save it again"
+            f"{path}: is broken or not a picture: {shorten(str(error))}; save it again"
         ) from error
 
 
@@ -74,7 +74,7 @@ def marker_pixels(dictionary: str, number: int) -> Bytes:
     try:
         import cv2
     except ImportError as error:
-        raise missing("opencv-python-headless", "markers") from error
+        raise missing_package("opencv-python-headless", "markers") from error
     code = getattr(getattr(cv2, "aruco", None), f"DICT_{dictionary.upper()}", None)
     if code is None:
         raise UserError(

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
+from sitl_bridge.base.errors import ConfigurationError, UserError, shorten
 from sitl_bridge.base.input_file import exists, is_file
 from sitl_bridge.base.xml_file import XmlNode, read_xml
 from sitl_bridge.core.world.earth import gravity
@@ -80,7 +80,7 @@ def _top(path: Path) -> XmlNode:
     """The world of a file; its root if it has only a model."""
     root = read_xml(path)
     if root.tag != "sdf":
-        raise root.fault(f"is not an SDF file: it begins with <{shortened(root.tag, 40)}>, not with <sdf>")
+        raise root.fault(f"is not an SDF file: it begins with <{shorten(root.tag, 40)}>, not with <sdf>")
     return root.find("world") or root
 
 
@@ -371,7 +371,7 @@ def _ground_plane(include: XmlNode) -> XmlNode:
 
 
 def _list_names(names: list[str]) -> str:
-    shown = ", ".join(shortened(name, 60) for name in names[:MAX_NAMED])
+    shown = ", ".join(shorten(name, 60) for name in names[:MAX_NAMED])
     return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
 
 
@@ -488,11 +488,11 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
     elif scheme in ("", "file"):
         tried = [place / rest for place in (beside.parent, *directories)]
     else:
-        raise UserError(f"{shortened(uri)}: only model://, package://, file:// and file names are supported")
+        raise UserError(f"{shorten(uri)}: only model://, package://, file:// and file names are supported")
     for place in tried:
         if rest.strip("/") and exists(place):
             return place
-    raise NotFoundError(f"{shortened(uri)}: was not found", uri)
+    raise NotFoundError(f"{shorten(uri)}: was not found", uri)
 
 
 def _find_in_cache(uri: str) -> Path:
@@ -509,8 +509,8 @@ def _find_in_cache(uri: str) -> Path:
         if versions:
             return versions[-1]
     raise NotFoundError(
-        f"{shortened(uri, 200)}: is on the network, and sitl-bridge downloads nothing; download it with"
-        f" `gz fuel download -u '{shortened(uri, 200)}'`, which puts it into {place}",
+        f"{shorten(uri, 200)}: is on the network, and sitl-bridge downloads nothing; download it with"
+        f" `gz fuel download -u '{shorten(uri, 200)}'`, which puts it into {place}",
         uri,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
 
@@ -46,7 +46,7 @@ class DaskEngine:
         try:
             from distributed import Client
         except ImportError as error:
-            raise missing("distributed", "campaigns on Dask workers", EXTRA) from error
+            raise missing_package("distributed", "campaigns on Dask workers", EXTRA) from error
         place, self._fly = address.removeprefix(SCHEME), fly
         try:
             self._client = Client(f"tcp://{place}", timeout=CONNECT_LIMIT, set_as_default=False)

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, shortened
+from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, shorten
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.quantities import STRICT, Positive, Seed
@@ -114,11 +114,11 @@ def distribution(text: object) -> Distribution:
         return _validate_distribution(Distribution("choice", tuple(text)))
     call = _CALL.match(text) if isinstance(text, str) else None
     if call is None:
-        raise UserError(f"{shortened(repr(text))} is no distribution; write {', '.join(FORMS.values())}")
+        raise UserError(f"{shorten(repr(text))} is no distribution; write {', '.join(FORMS.values())}")
     kind, inside = call.group(1), call.group(2)
     if kind not in FORMS:
         raise UserError(
-            f"there is no distribution {shortened(kind)!r}{did_you_mean(kind, FORMS)};"
+            f"there is no distribution {shorten(kind)!r}{did_you_mean(kind, FORMS)};"
             f" there are {', '.join(FORMS)}"
         )
     words = [word.strip() for word in inside.split(",")] if inside.strip() else []
@@ -130,7 +130,7 @@ def _value(word: str, kind: str) -> Value:
         return float(word) if any(sign in word for sign in ".eE") else int(word)
     if kind == "choice":
         return {"true": True, "false": False}.get(word, word.strip("'\""))
-    raise UserError(f"{shortened(word)!r} is not a number; write {FORMS[kind]}")
+    raise UserError(f"{shorten(word)!r} is not a number; write {FORMS[kind]}")
 
 
 def _validate_distribution(found: Distribution) -> Distribution:
@@ -343,7 +343,7 @@ def path_of(text: str) -> FieldPath:
     while at < len(text):
         step = _STEP.match(text, at)
         if step is None or (at == 0 and text[0] in ".["):
-            raise UserError(f"{shortened(text)!r} is no path of a field; write one such as vehicles[0].mass")
+            raise UserError(f"{shorten(text)!r} is no path of a field; write one such as vehicles[0].mass")
         path.append(step.group(1) if step.group(1) is not None else int(step.group(2)))
         at = step.end()
     if not path:

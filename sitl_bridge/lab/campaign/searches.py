@@ -15,7 +15,7 @@ import numpy as np
 
 from sitl_bridge.api.judging import kind_of
 from sitl_bridge.base.arrays import Floats, Mask
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.campaign.file import RareEvents, Sensitivity, SmallestFailure, WorstCase
 from sitl_bridge.lab.campaign.flight_job import RunRow, margin
@@ -200,7 +200,7 @@ def evolution(start: Floats, step: float, seed: int) -> Any:
     try:
         from cma import CMAEvolutionStrategy
     except ImportError as error:
-        raise missing("cma", "searches for the worst case", "campaign") from error
+        raise missing_package("cma", "searches for the worst case", "campaign") from error
     random = np.random.default_rng(seed)
     options = {"randn": lambda *shape: random.standard_normal(shape), "seed": math.nan, "verbose": -9}
     return CMAEvolutionStrategy(start, step, options)

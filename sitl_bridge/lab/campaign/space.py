@@ -32,7 +32,7 @@ from sitl_bridge.api.scenarios import (
     settings_of,
 )
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, shortened
+from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, shorten
 from sitl_bridge.base.field_paths import FieldPath, suggestion
 from sitl_bridge.base.yaml_file import Document, read, validate
 from sitl_bridge.lab.campaign.file import (
@@ -232,7 +232,7 @@ class CampaignSpace:
                 yield self.document.fault(("search",), message)
             elif OWN not in name and name not in KINDS:
                 hint = near_measure(name)
-                yield self.document.fault(("search",), f"there is no measure {shortened(name)!r}; {hint}")
+                yield self.document.fault(("search",), f"there is no measure {shorten(name)!r}; {hint}")
             elif search.kind == "rare_events" and self.limits.get(name) is None:
                 message = f"{name} needs a limit, which says what a failure is; add it to limits"
                 yield self.document.fault(("search", "measure"), message)
@@ -280,7 +280,7 @@ def _digest(base: LoadedScenario, file: Path) -> str:
     """Of the program and of a scenario with everything that it names."""
     found = hashlib.sha256(program_digest().encode())
     parts: list[object] = [base.specification.model_dump(mode="json"), base.world.model_dump(mode="json")]
-    parts += [vehicle.airframe.unloaded().model_dump(mode="json") for vehicle in base.vehicles]
+    parts += [vehicle.airframe.separate_payload().model_dump(mode="json") for vehicle in base.vehicles]
     for part in parts:
         found.update(json.dumps(part, sort_keys=True, default=str).encode())
         for text in sorted(set(_texts(part))):
@@ -418,10 +418,10 @@ def varied_scenario(
     def load(group: int, source: str) -> Airframe:
         airframe = airframe_of(source)
         for path, value in airframes.get(group, ()):
-            empty = airframe.unloaded()
+            empty = airframe.separate_payload()
             sources = {str(path[2]): SOURCE} | empty.sources
             sourced = empty.model_copy(update={"sources": sources})
-            airframe = _place(path[:2], path[2:], sourced, value).loaded()
+            airframe = _place(path[:2], path[2:], sourced, value).include_payload()
         return airframe
 
     used = made.seed if ("seed",) in values else seed

@@ -15,7 +15,7 @@ import yaml
 from sitl_bridge.api.logs import TOO_SELDOM, VehicleLog
 from sitl_bridge.api.models import Airframe, find_airframe, load_airframe
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.base.json_data import JsonObject, round_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
@@ -100,8 +100,8 @@ def identify_airframe(
     fix = dict(fix or {})
     unknown = [group for group in fit if group not in GROUPS]
     if unknown:
-        raise UserError(f"--fit {shortened(unknown[0])}: no such group; there are {', '.join(GROUPS)}")
-    prior = with_fixed(airframe.unloaded(), fix)
+        raise UserError(f"--fit {shorten(unknown[0])}: no such group; there are {', '.join(GROUPS)}")
+    prior = with_fixed(airframe.separate_payload(), fix)
     whole = FlightWindows.of_all(logs, window)
     windows = whole.part(~hold_out(whole.begins, BLOCK, EVERY, whole.first()[whole.flight]))
     parameters = _choose_parameters(prior, fit, fix, windows)
@@ -121,7 +121,7 @@ def _result(
     correlations = _correlations(found, len(estimates))
     wind = _wind(synthesis, found)
     before, after = (
-        _prediction_errors(logs, synthesis, found, flown) for flown in (airframe.unloaded(), fitted)
+        _prediction_errors(logs, synthesis, found, flown) for flown in (airframe.separate_payload(), fitted)
     )
     return Identification(
         airframe=fitted,
@@ -161,7 +161,7 @@ def with_fixed(airframe: Airframe, fix: Mapping[str, float]) -> Airframe:
     for path, value in fix.items():
         parameter = known.get(path)
         if parameter is None:
-            raise UserError(f"--fix {shortened(path)}: no such parameter; there are {', '.join(known)}")
+            raise UserError(f"--fix {shorten(path)}: no such parameter; there are {', '.join(known)}")
         if parameter.value(airframe) is None:
             raise UserError(f"--fix {path}: the airframe {airframe.name} has no such figure")
         if not (math.isfinite(value) and value > 0.0):
@@ -371,7 +371,7 @@ def write_identified(path: Path, base: str, found: Identification, flights: Sequ
     Raises:
         UserError: if the file cannot be written, or its values make no valid airframe: then it is as before.
     """
-    prior = load_airframe(base).unloaded()
+    prior = load_airframe(base).separate_payload()
     changed, notes = identified_fields(prior, found)
     head = {
         "base": _reference(base, path),

@@ -168,7 +168,9 @@ def _record(airframe: Airframe, *, driven: bool) -> Records:
 def _imu_position(airframe: Airframe) -> Floats:
     """m body of the inertial sensor, from the centre of gravity with the payload."""
     found = [
-        s.position for s in airframe.loaded().sensors if isinstance(s, ImuSpecification) and s.instance == 0
+        s.position
+        for s in airframe.include_payload().sensors
+        if isinstance(s, ImuSpecification) and s.instance == 0
     ]
     return np.array(found[0] if found else (0.0, 0.0, 0.0))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.base.json_data import JsonObject, round_values
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, covers
 
@@ -42,7 +42,7 @@ class Figures:
             UserError: for numbers that no vehicle has.
         """
         if not all(abs(number) <= MOST for number in _numbers(value)):
-            raise UserError(f"{source}: {path} {shortened(str(value), 60)} is not a figure of a vehicle")
+            raise UserError(f"{source}: {path} {shorten(str(value), 60)} is not a figure of a vehicle")
         self.remove(path)
         self.values[path], self.sources[path] = round_values(value, digits), source
 

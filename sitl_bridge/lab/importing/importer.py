@@ -171,7 +171,7 @@ def _fit(logs: Sequence[Path], airframe_file: Path, figures: Figures) -> None:
     airframe = load_airframe(airframe_file)
     flights = [read_identification_flight(log, len(airframe.rotors)) for log in logs]
     found = identify_airframe(flights, airframe, fit=list(FITTED), fix={}, window=1.0)
-    changed, notes = identified_fields(airframe.unloaded(), found)
+    changed, notes = identified_fields(airframe.separate_payload(), found)
     sources = identified_sources(found, ", ".join(log.name for log in logs))
     for section, value in changed.items():
         fields = value if isinstance(value, dict) and not figures.get(section) else {"": value}

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from sitl_bridge.base.errors import ConfigurationError, shortened
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.errors import ConfigurationError, shorten
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.input_file import exists
 from sitl_bridge.base.xml_file import MAX_BYTES, XmlNode, parse_xml, read_xml
 from sitl_bridge.core.world.sdf_world import search_path
@@ -58,10 +58,8 @@ def _expand(file: Path, kind: str, arguments: Mapping[str, str]) -> str:
     except (subprocess.TimeoutExpired, ValueError):
         answer = {"error": f"does not end within {expansion_process.SECONDS} s of processor time"}
     if "missing" in answer:
-        raise missing(answer["missing"], f"{kind} templates", "import")
+        raise missing_package(answer["missing"], f"{kind} templates", "import")
     if "error" in answer:
         remedy = "; --arg NAME=VALUE gives it" if "undefined" in answer["error"].lower() else ""
-        raise ConfigurationError(
-            str(file), [f"the {kind} template: {shortened(answer['error'], 300)}{remedy}"]
-        )
+        raise ConfigurationError(str(file), [f"the {kind} template: {shorten(answer['error'], 300)}{remedy}"])
     return str(answer["text"])

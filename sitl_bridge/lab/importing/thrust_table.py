@@ -13,7 +13,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
-from sitl_bridge.base.errors import ConfigurationError, shortened
+from sitl_bridge.base.errors import ConfigurationError, shorten
 from sitl_bridge.base.input_file import read_rows
 from sitl_bridge.lab.importing.estimates import EFFICIENCY, IDLE
 from sitl_bridge.lab.importing.figures import Figures
@@ -54,7 +54,7 @@ def read_table(path: Path) -> dict[str, Floats]:
             if re.match(names, words) and quantity not in found:
                 found[quantity] = i, units.get(unit, next(iter(units.values())))
     if "thrust" not in found:
-        headings = ", ".join(shortened(word.strip(), 20) for word in rows[0][0][:8])
+        headings = ", ".join(shorten(word.strip(), 20) for word in rows[0][0][:8])
         raise fault(f"has no column of the thrust among {headings}: name it thrust_g, thrust_N or thrust_kgf")
     numbers = []
     for cells, line in rows[1:]:

@@ -28,7 +28,7 @@ from sitl_bridge.api.poses import (
     compare,
 )
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system import launch
 from sitl_bridge.base.system.child_process import ChildProcess
@@ -176,7 +176,7 @@ def picture_writer() -> Callable[[Sequence[OdometryResult], Path], None]:
     try:
         from sitl_bridge.lab.odometry.plot import plot_errors, plot_trajectories
     except ModuleNotFoundError as error:
-        raise missing("matplotlib", "pictures of trajectories", "figures") from error
+        raise missing_package("matplotlib", "pictures of trajectories", "figures") from error
 
     def draw(results: Sequence[OdometryResult], place: Path) -> None:
         compared = {result.estimator.name: result.comparison for result in results if result.comparison}
@@ -203,7 +203,7 @@ def _run(
     with ChildProcess(estimator.name, measured, place, environment) as process:
         while process.poll() is None:
             time.sleep(POLL)
-        ended = process.ended()
+        ended = process.describe_end()
     if process.poll() != 0:
         return OdometryResult(estimator, ended)
     facts: JsonObject = json.loads(use.read_text())

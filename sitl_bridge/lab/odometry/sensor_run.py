@@ -24,7 +24,7 @@ from sitl_bridge.api.poses import (
     read_cloud,
 )
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
+from sitl_bridge.base.errors import ConfigurationError, UserError, shorten
 from sitl_bridge.base.input_file import is_file, read_bytes, read_text
 from sitl_bridge.base.yaml_file import read, validate
 from sitl_bridge.lab.odometry.tum_file import read_tum
@@ -152,7 +152,7 @@ def _rows(path: Path) -> list[list[str]]:
     for row in rows:
         if not row[0].strip().isdigit() or len(row) < 2:
             raise ConfigurationError(
-                str(path), [f"{shortened(','.join(row))!r} is no line of a time in ns and data"]
+                str(path), [f"{shorten(','.join(row))!r} is no line of a time in ns and data"]
             )
     return rows
 
@@ -165,7 +165,7 @@ def _image(path: Path) -> NDArray[np.uint8]:
         with Image.open(io.BytesIO(raw), formats=["PNG", "JPEG"]) as image:
             return np.asarray(image.convert("L"), np.uint8)
     except Exception as error:
-        raise UserError(f"{path}: is no image: {shortened(str(error))}") from error
+        raise UserError(f"{path}: is no image: {shorten(str(error))}") from error
 
 
 def pairs(path: Path) -> Iterator[tuple[float, StereoImages]]:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.api.poses import PoseTrajectory
-from sitl_bridge.base.errors import ConfigurationError, shortened
+from sitl_bridge.base.errors import ConfigurationError, shorten
 from sitl_bridge.base.input_file import read_text
 from sitl_bridge.base.output_file import write_whole
 
@@ -33,7 +33,7 @@ def read_tum(path: Path) -> PoseTrajectory:
         try:
             row = [float(word) for word in words]
         except ValueError:
-            row, fault = [], f"{shortened(line)!r} is no line of numbers"
+            row, fault = [], f"{shorten(line)!r} is no line of numbers"
         if not fault and len(row) != 8:
             fault = f"{len(row)} numbers; a pose has 8: time x y z qx qy qz qw"
         elif not fault and not np.isfinite(row).all():

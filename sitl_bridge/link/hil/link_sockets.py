@@ -145,7 +145,7 @@ class LinkSockets:
         self.connections[vehicle] = connection
         self._processes.pop(vehicle, None)
 
-    def ended(self, vehicle: int) -> bool:
+    def has_ended(self, vehicle: int) -> bool:
         """Whether the peer has closed the vehicle's connection; does not read from it."""
         connection = self.connections[vehicle]
         if connection is None:

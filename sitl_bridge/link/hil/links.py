@@ -145,7 +145,7 @@ class Links:
     def drop_ended(self) -> None:
         """Drop connections that the peer closed while the loop did not run."""
         for i, link in enumerate(self._records):
-            if self.sockets.ended(i):
+            if self.sockets.has_ended(i):
                 link["state"] = LinkState.CLOSED
         self.drop_closed()
 

@@ -37,7 +37,7 @@ from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.estimator_parameters import estimator_parameters
 from sitl_bridge.link.px4.given_parameters import build_parameters, given_faults
 from sitl_bridge.link.px4.rate_loop import ATTITUDE_GAINS, GAINS, SEPARATION, gain_for, reference_loop
-from sitl_bridge.link.px4.versions import named_for
+from sitl_bridge.link.px4.versions import rename_for
 
 __all__ = ["Parameters", "check_against_build", "parameters_for"]
 
@@ -444,7 +444,7 @@ def check_against_build(parameters: Parameters, etc: Path, given: Parameters) ->
         UserError: for given parameters that it does not have, cannot store or does not allow.
     """
     known = build_parameters(etc)
-    parameters = named_for(parameters, known)
+    parameters = rename_for(parameters, known)
     parameters = parameters | collision_prevention_mode(parameters, known)
     if known is None:
         return parameters, []

@@ -20,7 +20,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.link.px4.parameter_file import is_of_board, read_parameter_file
-from sitl_bridge.link.px4.versions import REPLACED, hint, named_for
+from sitl_bridge.link.px4.versions import REPLACED, hint, rename_for
 
 Known = Mapping[str, ReadJson]
 """A flight stack's parameters by name, as in PX4's parameters.json: type, default, min and max."""
@@ -115,7 +115,7 @@ def given_faults(
     faults = [f"{name} has no effect: {why}" for name, why in idle.items()]
     if known is None:
         return faults
-    for name, value in named_for(given, known).items():
+    for name, value in rename_for(given, known).items():
         entry = known.get(name)
         if name in idle:
             continue

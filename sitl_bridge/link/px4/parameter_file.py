@@ -10,7 +10,7 @@ import math
 import re
 from pathlib import Path
 
-from sitl_bridge.base.errors import ConfigurationError, shortened
+from sitl_bridge.base.errors import ConfigurationError, shorten
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.link.mavlink import common as mavlink
@@ -79,7 +79,7 @@ def read_parameter_file(path: Path) -> Parameters:
         except ValueError:
             row = None
         if row is None:
-            faults.append(f"line {number}: {shortened(line.strip(), 60)!r} is no parameter: write NAME VALUE")
+            faults.append(f"line {number}: {shorten(line.strip(), 60)!r} is no parameter: write NAME VALUE")
         elif row["component"] in (None, *AUTOPILOT):
             found[row["name"]] = _parse_value(row["value"], value, row["type"])
     if not found and not faults:

@@ -68,7 +68,7 @@ def release(version: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found and found[0] != "v0.0.0" else None
 
 
-def warning(version: str) -> str:
+def describe_untested(version: str) -> str:
     """Return a sentence about a version that is not tested; empty for tested ones.
 
     Args:
@@ -85,7 +85,7 @@ def warning(version: str) -> str:
     return ""
 
 
-def named_for(parameters: Parameters, known: Collection[str] | None) -> Parameters:
+def rename_for(parameters: Parameters, known: Collection[str] | None) -> Parameters:
     """Return the parameters by the names that a build has.
 
     Args:

@@ -183,7 +183,7 @@ class Client:
         if not self.address.embedded or (self._broker is not None and self._broker.poll() is None):
             return
         if self._broker is not None:
-            self._notify(f"bus: {self._broker.ended()}; starting it again")
+            self._notify(f"bus: {self._broker.describe_end()}; starting it again")
             self._broker.stop()
         self._broker = start_broker(self.port, self._settings.directory / "broker", self.address.password)
 

@@ -163,7 +163,7 @@ class Outlet:
             if not self._closing and self._client is not None:
                 # Not restarted: only this process knew which commands have been executed.
                 self._client.stop()
-                self._fail(UserError(f"it sent {error}" if str(error) else self._client.ended()))
+                self._fail(UserError(f"it sent {error}" if str(error) else self._client.describe_end()))
         except BaseException as error:  # noqa: BLE001  (reported and kept; the simulation goes on)
             self._fail(error)
         finally:

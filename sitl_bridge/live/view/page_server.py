@@ -11,7 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.system.port_holder import taken_by
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def require_viser() -> None:
     try:
         import viser  # noqa: F401
     except ImportError as error:
-        raise missing("viser", "pages with a 3-D view", "view") from error
+        raise missing_package("viser", "pages with a 3-D view", "view") from error
 
 
 def require_foxglove() -> None:
@@ -45,7 +45,7 @@ def require_foxglove() -> None:
     try:
         import foxglove.websocket  # noqa: F401
     except ImportError as error:
-        raise missing("foxglove-sdk", "streams for Foxglove", "view") from error
+        raise missing_package("foxglove-sdk", "streams for Foxglove", "view") from error
 
 
 def require_free_port(port: int, host: str = HOST, what: str = "the page") -> None:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from sitl_bridge.base.arrays import Bytes, Columns, Floats, Mask, Singles
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import missing
+from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.input_file import read_arrays
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.output_file import write_arrays, write_whole
@@ -248,7 +248,7 @@ class OccupancyMap:
         try:
             from pyoctomap import OcTree
         except ImportError as error:
-            raise missing("pyoctomap", "octree maps", "planning") from error
+            raise missing_package("pyoctomap", "octree maps", "planning") from error
         known = np.argwhere(~self.unknown)
         values = self.log_odds[tuple(known.T)]
         north, east, down = (known + self.first + 0.5).T * self.cell

@@ -348,7 +348,7 @@ def reason(flight: Flight) -> str:
     return " and ".join(found)
 
 
-def succeeded(flight: Flight) -> bool:
+def has_succeeded(flight: Flight) -> bool:
     """Whether all arrived, and no distance was ever below its minimum."""
     return not reason(flight)
 
@@ -365,7 +365,7 @@ def row(scenario: str, flights: Sequence[Flight]) -> Row:
     return Row(
         scenario=scenario,
         flights=len(flights),
-        successes=sum(succeeded(flight) for flight in flights),
+        successes=sum(has_succeeded(flight) for flight in flights),
         minimum_distance=float(min(flight.distances().min() for flight in flights)),
         minimum_clearance=float(min(flight.clearances().min() for flight in flights)),
         path_length=float(np.mean([flight.path_lengths().mean() for flight in flights])),
