@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import rclpy
+from rclpy.executors import ExternalShutdownException
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import Image, LaserScan, PointCloud2
@@ -30,5 +31,5 @@ def take(topic, message):
 for topic in remove_ros_args()[1:]:
     kind = {"scan": LaserScan, "points": PointCloud2}.get(topic.rpartition("/")[2], Image)
     node.create_subscription(kind, topic, lambda m, t=topic: take(t, m), qos_profile_sensor_data)
-with contextlib.suppress(KeyboardInterrupt):
+with contextlib.suppress(KeyboardInterrupt, ExternalShutdownException):
     rclpy.spin(node)
