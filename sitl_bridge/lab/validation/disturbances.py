@@ -135,6 +135,7 @@ class Observed(Predictor):
         whole = windows.all or windows
         flights = [self._inner.trim(whole.part(whole.flight == i)) for i in np.unique(whole.flight)]
         trim = np.tile(np.mean(flights, axis=0), (len(whole), 1))
+        whole = whole.cut_at_first_horizon()
         self._observer = Observer.fit(self._inner.predict(whole, trim), whole)
 
     def trim(self, windows: Windows) -> Floats:
@@ -142,10 +143,10 @@ class Observed(Predictor):
         return self._inner.trim(windows)
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
-        """The motion at HORIZONS."""
+        """The motion at the windows' horizons."""
         if self._observer is None:
             raise RuntimeError("an observed predictor is fitted before it predicts")
-        whole = windows.all or windows
+        whole = (windows.all or windows).cut_at_first_horizon()  # all that the filters read
         trims = np.ones((len(whole), trim.shape[1]))
         for i, first in zip(*np.unique(windows.flight, return_index=True), strict=True):
             trims[whole.flight == i] = trim[first]

@@ -67,6 +67,17 @@ class Windows:
             row=self.row[where],
         )
 
+    @property
+    def horizons(self) -> tuple[float, ...]:
+        """HORIZONS that the commands reach."""
+        reach = self.commands.shape[1] * GRID - LEAD
+        return tuple(h for h in HORIZONS if h <= reach + 1e-9)
+
+    def cut_at_first_horizon(self) -> Windows:
+        """The windows with what is commanded until the first of HORIZONS alone."""
+        cells = round((LEAD + HORIZONS[0]) / GRID)
+        return replace(self, commands=self.commands[:, :cells], voltage=self.voltage[:, :cells])
+
     @classmethod
     def of(cls, flights: Mapping[str, VehicleLog], every: float = EVERY) -> Windows:
         """Windows from every ``every`` s, a multiple of EVERY, of the flights' times in the air."""
@@ -135,7 +146,7 @@ class Predictor:
         return np.ones(windows.commands.shape[2])
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
-        """The motion at HORIZONS from the starts, with the commands and factors (w, m) of rotor speeds."""
+        """The motion at the windows' horizons, with the commands and factors (w, m) of rotor speeds."""
         raise NotImplementedError
 
     def predict_pushed(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
@@ -150,7 +161,7 @@ class Predictor:
             trim: likewise.
             lacking: (w, 6) force over mass (m/s^2) and moment over inertia (rad/s^2), body.
         """
-        made, time = self.predict(windows, trim), np.array(HORIZONS)[:, None]
+        made, time = self.predict(windows, trim), np.array(windows.horizons)[:, None]
         body = matrix_from_quaternion(windows.start.attitude[:, 0])
         force, moment = lacking[:, None, :3], lacking[:, None, 3:]
         felt = np.einsum("wji,whj->whi", body, (made.velocity - windows.start.velocity) / time - _GRAVITY)

@@ -50,7 +50,7 @@ class Simulator(Predictor):
         return trim_of(crazyflie_speeds(windows), float(rpm) / RPM)
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
-        """The motion at HORIZONS."""
+        """The motion at the windows' horizons."""
         count, lead = len(windows), round(LEAD / GRID)
         speeds = RPM * (trim[:, None] * crazyflie_speeds(windows))[..., ORDER]
         sim, start = self._make(count), windows.start

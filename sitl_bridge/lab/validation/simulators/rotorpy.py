@@ -32,13 +32,13 @@ class Simulator(Predictor):
         return trim_of(crazyflie_speeds(windows), math.sqrt(weight / 4.0 / self._params["k_eta"]))
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
-        """The motion at HORIZONS."""
+        """The motion at the windows' horizons."""
         speeds = (trim[:, None] * crazyflie_speeds(windows))[..., ORDER]
         lead, share = round(LEAD / GRID), -math.expm1(-GRID / self._params["tau_m"])
         turning = speeds[:, 0]
         for k in range(lead):
             turning = turning + share * (speeds[:, k] - turning)
-        made = Motion(*(np.zeros((len(windows), len(HORIZONS), n)) for n in (3, 3, 4, 3)))
+        made = Motion(*(np.zeros((len(windows), len(windows.horizons), n)) for n in (3, 3, 4, 3)))
         start = windows.start
         for i in range(len(windows)):
             q = start.attitude[i, 0] * np.append(1.0, TO_FLU)

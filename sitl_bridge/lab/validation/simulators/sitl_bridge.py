@@ -84,11 +84,11 @@ class Simulator(Predictor):
         return Simulation(airframes, world=world, step=STEP, sensors=False)
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
-        """The motion at HORIZONS."""
+        """The motion at the windows' horizons."""
         return self._predict(windows, trim)
 
     def predict_pushed(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
-        """The motion at HORIZONS while forces and moments push the vehicle."""
+        """The motion at the windows' horizons while forces and moments push the vehicle."""
         return self._predict(windows, trim, lacking)
 
     def _predict(self, windows: Windows, trim: Floats, lacking: Floats | None = None) -> Motion:
@@ -111,7 +111,7 @@ class Simulator(Predictor):
             simulation.push(self.airframe.mass * force, lacking[:, 3:] @ self.airframe.inertia.matrix())
         kept = []
         late, cell = round(self.delay / STEP), round(GRID / STEP)
-        steps, lead = round((LEAD + HORIZONS[-1]) / STEP), round(LEAD / STEP)
+        steps, lead = windows.commands.shape[1] * cell, round(LEAD / STEP)
         # Commands and voltages change at multiples of GRID, the former later.
         marks = sorted({*range(0, steps + 1, cell), *range(late % cell, steps, cell)})
         for first, last in pairwise(marks):

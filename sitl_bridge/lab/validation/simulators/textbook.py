@@ -73,11 +73,11 @@ class Simulator(Predictor):
         return np.asarray(figures[:4] * ((drives + offset) / (1.0 + offset)) ** 2)
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
-        """The motion at HORIZONS."""
+        """The motion at the windows' horizons."""
         return self._predict(self.figures, windows, trim)
 
     def predict_pushed(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
-        """The motion at HORIZONS while forces and moments push the body."""
+        """The motion at the windows' horizons while forces and moments push the body."""
         return self._predict(self.figures, windows, trim, lacking)
 
     def _predict(
