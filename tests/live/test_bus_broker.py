@@ -157,8 +157,9 @@ def test_a_broker_whose_certificate_nobody_vouches_for_is_refused_with_what_to_d
     assert not any(PASSWORD in note for note in notes)
 
 
-def close_at_once(listener: socket.socket, closed: list[int]) -> None:
-    """Grant what each client asks for, and close its connection, until the listener is closed."""
+def close_at_once(listener: socket.socket, closed: list[int], *, early: bool) -> None:
+    """Grant what each client asks for, and close its connection, until the listener is closed; ``early``: at
+    its login."""
     while True:
         try:
             plain, _ = listener.accept()
@@ -167,6 +168,9 @@ def close_at_once(listener: socket.socket, closed: list[int]) -> None:
         with plain, plain.makefile("rb") as stream:
             answer(stream, CONNECT)
             plain.sendall(packet(CONNACK, b"\0\0"))
+            if early:
+                closed.append(1)
+                continue
             wanted = answer(stream, SUBSCRIBE)
             number, topics, at = wanted[:2], 0, 2
             while at < len(wanted):
@@ -179,15 +183,16 @@ def close_at_once(listener: socket.socket, closed: list[int]) -> None:
         closed.append(1)
 
 
+@pytest.mark.parametrize("early", [False, True])
 def test_a_broker_that_accepts_every_connection_and_closes_it_is_told_once(
-    server: LockstepServer, wait_for: Wait, tmp_path: Path
+    early: bool, server: LockstepServer, wait_for: Wait, tmp_path: Path
 ) -> None:
     """As a broker does at once where its rules forbid what is published, or a message is too large."""
     said: list[str] = []
     closed: list[int] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"mqtt://127.0.0.1:{listener.getsockname()[1]}"
-        serving = threading.Thread(target=close_at_once, args=(listener, closed))
+        serving = threading.Thread(target=close_at_once, args=(listener, closed), kwargs={"early": early})
         serving.start()
         with Bus(RunContext(server, tmp_path, notify=said.append), BusAddress.parse(url)):
             wait_for(lambda: len(closed) >= 4, "the fourth connection")

@@ -16,6 +16,7 @@ OTHERS = {
     "FILE.py",  # of a user
     "bagToCsv.py",  # Blackbird
     "coordination/formation_demo/formation_dict.py",  # XTDrone
+    "ddsi_endpoint_match.c",  # Cyclone DDS
     "disturbance_eval.py",
     "helpers.py",
     "hovering_eval.py",

@@ -382,7 +382,7 @@ def test_the_built_in_stack_gives_its_reason_for_a_parameter_that_it_lacks() -> 
 @pytest.mark.parametrize(("mission", "told"), [(True, "PX4 has not answered for 60 s"), (False, "")])
 def test_a_mission_ends_whose_flight_stack_answers_no_more(mission: bool, told: str) -> None:
     """Main of July 2026 goes silent for ever where a geofence terminates the flight."""
-    stack = SimpleNamespace(ended=lambda: "")
+    stack = SimpleNamespace(describe_end=lambda: "")
     run = SimpleNamespace(
         vehicles=(SimpleNamespace(flight_stack=stack, autopilot=SimpleNamespace(name="PX4")),),
         server=SimpleNamespace(failure=None, running=True, ports=[4560]),

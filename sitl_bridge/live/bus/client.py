@@ -19,6 +19,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 import aiomqtt
+from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.reasoncodes import ReasonCode
 
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.launch import lower_priority
@@ -64,8 +66,10 @@ TIMEOUT = 5.0
 FAREWELL_TIMEOUT = 2.0
 """Time in which the broker must accept the farewell, s of wall time."""
 
-REFUSED = (4, 5, 134, 135)
-"""Codes for a rejected login in MQTT 3.1.1 (3.2.2.3) and 5 (3.2.2.2)."""
+REFUSED = (134, 135)
+"""Reasons for a rejected login in MQTT 5 (3.2.2.2), as which paho tells those of 3.1.1, too."""
+CLOSED = (MQTTErrorCode.MQTT_ERR_NO_CONN, MQTTErrorCode.MQTT_ERR_CONN_LOST)
+"""Errors of what is sent after the broker has closed the connection."""
 
 _LOG = logging.getLogger("sitl_bridge.live.bus")
 _LOG.addHandler(logging.NullHandler())
@@ -190,12 +194,14 @@ class Client:
     def _failure_reason(self, error: Exception) -> str:
         """Return the reason of a failed connection, with a remedy."""
         text = str(error)
-        if isinstance(error, aiomqtt.MqttCodeError) and getattr(error.rc, "value", error.rc) in REFUSED:
+        code = error.rc if isinstance(error, aiomqtt.MqttCodeError) else None
+        if isinstance(code, ReasonCode) and code.value in REFUSED:
             who = self.address.user or "a client without a name"
             return f"the broker rejected {who} ({text}); check USER in its URL and {PASSWORD}"
         if found := re.search(r"certificate verify failed: (.*?)(?: \(_ssl|$)", text):
             return f"certificate verify failed: {found[1]}; check the broker's certificate, or use ca=FILE"
-        return "the broker closed the connection" if "during message iteration" in text else text
+        closed = "during message iteration" in text or (isinstance(code, MQTTErrorCode) and code in CLOSED)
+        return "the broker closed the connection" if closed else text
 
     def _client(self) -> aiomqtt.Client:
         offline = Status(online=False, vehicles=self.topics.vehicles)
