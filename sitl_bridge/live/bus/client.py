@@ -19,8 +19,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 import aiomqtt
-from paho.mqtt.enums import MQTTErrorCode
-from paho.mqtt.reasoncodes import ReasonCode
 
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.launch import lower_priority
@@ -68,8 +66,9 @@ FAREWELL_TIMEOUT = 2.0
 
 REFUSED = (134, 135)
 """Reasons for a rejected login in MQTT 5 (3.2.2.2), as which paho tells those of 3.1.1, too."""
-CLOSED = (MQTTErrorCode.MQTT_ERR_NO_CONN, MQTTErrorCode.MQTT_ERR_CONN_LOST)
-"""Errors of what is sent after the broker has closed the connection."""
+CLOSED = (4, 7)
+"""Paho's errors, MQTT_ERR_NO_CONN and MQTT_ERR_CONN_LOST, of what is sent on a connection that was closed.
+They are integers; reasons of a broker are not."""
 
 _LOG = logging.getLogger("sitl_bridge.live.bus")
 _LOG.addHandler(logging.NullHandler())
@@ -195,12 +194,12 @@ class Client:
         """Return the reason of a failed connection, with a remedy."""
         text = str(error)
         code = error.rc if isinstance(error, aiomqtt.MqttCodeError) else None
-        if isinstance(code, ReasonCode) and code.value in REFUSED:
+        if not isinstance(code, int) and getattr(code, "value", None) in REFUSED:
             who = self.address.user or "a client without a name"
             return f"the broker rejected {who} ({text}); check USER in its URL and {PASSWORD}"
         if found := re.search(r"certificate verify failed: (.*?)(?: \(_ssl|$)", text):
             return f"certificate verify failed: {found[1]}; check the broker's certificate, or use ca=FILE"
-        closed = "during message iteration" in text or (isinstance(code, MQTTErrorCode) and code in CLOSED)
+        closed = "during message iteration" in text or (isinstance(code, int) and code in CLOSED)
         return "the broker closed the connection" if closed else text
 
     def _client(self) -> aiomqtt.Client:
