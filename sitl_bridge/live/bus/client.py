@@ -64,8 +64,8 @@ TIMEOUT = 5.0
 FAREWELL_TIMEOUT = 2.0
 """Time in which the broker must accept the farewell, s of wall time."""
 
-REFUSED = (134, 135)
-"""Reasons for a rejected login in MQTT 5 (3.2.2.2), as which paho tells those of 3.1.1, too."""
+REFUSED = (4, 5, 134, 135)
+"""Codes for a rejected login in MQTT 3.1.1 (3.2.2.3) and 5 (3.2.2.2)."""
 CLOSED = (4, 7)
 """Paho's errors, MQTT_ERR_NO_CONN and MQTT_ERR_CONN_LOST, of what is sent on a connection that was closed.
 They are integers; reasons of a broker are not."""
