@@ -140,11 +140,19 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         super()._optimize_final_module()
         self._inline_reference_counts()
 
-    def _finalize_specific(self) -> None:
-        # LLVM hands the machine code over to a callback: an exception of a signal there would be lost, and
-        # the code with it.
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Add a function's code; like ``finalize`` to its end, whatever signal comes.
+
+        Objects of llvmlite must not be left half made: their ``__del__`` fails.  And LLVM hands machine code
+        over to a callback: an exception of a signal there would be lost, and the code with it.
+        """
         with delay_signals():
-            super()._finalize_specific()
+            super().add_ir_module(ir_module)
+
+    def finalize(self) -> None:
+        """Optimize, and make machine code."""
+        with delay_signals():
+            super().finalize()
 
     def _link_as(self, linkage: str, counts: str) -> None:
         """Change the linkage of the functions that were linked in, and of those that count references."""
@@ -359,7 +367,8 @@ class _Cache:
         except OSError:
             return None  # what is wrong, if anything is, shows when code is kept
         try:
-            found = CompileResult._rebuild(context, *pickle.loads(content))  # noqa: S301
+            with delay_signals():
+                found = CompileResult._rebuild(context, *pickle.loads(content))  # noqa: S301
         except Exception as error:  # noqa: BLE001  (unpickling raises whatever it meets)
             self._report(f"{path}: compiled code cannot be read: {cause(error)}; it is compiled again")
             return None
