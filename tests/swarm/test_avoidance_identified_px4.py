@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyulog import ULog
 from support.paths import MISSIONS
@@ -11,6 +12,11 @@ from support.px4_flights import fly
 
 from sitl_bridge.lab.identification.attitude import identify, read_flight
 from sitl_bridge.session.identified_models import Stack, identified_model
+
+KEPT_GAIN = 6.5
+"""1/s, MC_ROLL_P and MC_PITCH_P of v1.16.0, whose model is kept."""
+INTERVAL = 1.0 / 30.0
+"""s between the script's set-points."""
 
 
 @pytest.mark.px4
@@ -33,9 +39,13 @@ def compare_with_the_model_that_is_kept(stack: Stack, tmp_path: Path) -> None:
     assert kept is not None
     assert found.roll_gain == pytest.approx(kept.model.roll_gain, abs=0.02)
     assert found.pitch_gain == pytest.approx(kept.model.pitch_gain, abs=0.02)
-    # Later PX4s send set-points through a critically damped model of second order, which lags by 2 / w.
-    bandwidth = ULog(str(record.path), []).initial_parameters.get("MC_REF_W_N")
-    lag = 2.0 / bandwidth if bandwidth else 0.0
+    # Later PX4s turn a vehicle with another gain, and send set-points through a critically damped model of
+    # second order, which moves with each set-point as if that had come with the one before.
+    parameters = ULog(str(record.path), []).initial_parameters
+    lag = 1.0 / parameters.get("MC_ROLL_P", KEPT_GAIN) - 1.0 / KEPT_GAIN
+    if "MC_REF_W_N" in parameters:
+        steps = parameters["MC_REF_W_N"] * INTERVAL * np.arange(1, 100)
+        lag += INTERVAL * float(np.sum((1.0 + steps) * np.exp(-steps)))
     # Setpoints are logged every 48 ms.
     assert found.roll_time_constant == pytest.approx(kept.model.roll_time_constant + lag, abs=0.024)
     assert found.pitch_time_constant == pytest.approx(kept.model.pitch_time_constant + lag, abs=0.024)
