@@ -24,7 +24,7 @@ from support.dynamics_vehicles import (
 
 import sitl_bridge as sb
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.dynamics.forces import ground_effect_factor, induced_velocity
+from sitl_bridge.core.dynamics.forces import ground_effect_factor, induced_velocity, share_of_images
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import TABLE_LAW, VEHICLE
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, PropellerTable, Rotor
@@ -358,10 +358,12 @@ def test_ground_effect_is_cheeseman_and_bennetts_and_bounded(height: float, fact
     [(1.0, 1.16222), (2.0, 1.09147), (3.0, 1.05690), (4.0, 1.03722), (8.0, 1.01101)],
 )
 def test_the_ground_effect_of_a_quadrotor_is_that_of_sanchez_cuevas(height: float, factor: float) -> None:
-    near = ground_effect_factor(0.127, height * 0.127, 1.0, 0.0, 5.0, 2.784 * 0.127)
-    assert near == pytest.approx(factor, abs=1e-4)
-    apart = ground_effect_factor(0.127, height * 0.127, 1.0, 0.0, 5.0, 1e4)
-    assert apart == pytest.approx(ground_effect_factor(0.127, height * 0.127, 1.0, 0.0, 5.0))
+    def factor_of(spacing: float) -> float:
+        images = share_of_images(0.127, height * 0.127, 1.0, spacing)
+        return ground_effect_factor(0.127, height * 0.127, 1.0, 0.0, 5.0, images)
+
+    assert factor_of(2.784 * 0.127) == pytest.approx(factor, abs=1e-4)
+    assert factor_of(1e4) == pytest.approx(ground_effect_factor(0.127, height * 0.127, 1.0, 0.0, 5.0))
 
 
 def test_a_quadrotor_s_ground_effect_needs_four_rotors() -> None:
@@ -376,11 +378,15 @@ def test_ground_effect_fades_with_forward_flight_and_on_an_overturned_rotor() ->
     assert ground_effect_factor(0.1, 0.1, 1.0, 5.0, 5.0) == pytest.approx(1.0 / (1.0 - 1.0 / 32.0))
     assert ground_effect_factor(0.1, 0.1, -1.0, 0.0, 5.0) == 1.0
     assert ground_effect_factor(0.1, 0.1, 1.0, 0.0, 0.0) == 1.0
+    overturned = share_of_images(0.1, 0.1, -1.0, 0.3)
+    assert ground_effect_factor(0.1, 0.1, -1.0, 0.0, 5.0, overturned) == 1.0
 
 
 def test_induced_velocity_is_that_of_momentum_theory() -> None:
     velocity = induced_velocity(3.8, 0.127, SEA_LEVEL_DENSITY)
     assert 2.0 * SEA_LEVEL_DENSITY * math.pi * 0.127**2 * velocity**2 == pytest.approx(3.8)
+    assert induced_velocity(-1.0, 0.127, SEA_LEVEL_DENSITY) == 0.0
+    assert induced_velocity(3.8, 0.0, SEA_LEVEL_DENSITY) == 0.0
 
 
 def test_vehicle_near_the_ground_has_more_thrust_at_the_same_command() -> None:

@@ -64,15 +64,10 @@ class Drag(BaseModel):
 
 
 @compiled
-def ground_effect_factor(
-    radius: float, height: float, upright: float, speed: float, induced: float, spacing: float = 0.0
-) -> float:
-    """Return thrust near the ground over thrust far from it, at the same rotor speed.
+def share_of_images(radius: float, height: float, upright: float, spacing: float) -> float:
+    """Return what the images of a quadrotor's other rotors add to (R/4z)^2 of ``ground_effect_factor``.
 
-    1/(1 - (R/4z)^2/(1 + (V/v_i)^2)), Cheeseman and Bennett, ARC R&M 3021 (1955), with forward flight.  It is
-    scaled by the downward part of the wake, so a rotor on its side or upside down has none.
-
-    Of a quadrotor, the other rotors' images and the flow that rises between them add to (R/4z)^2
+    With the flow that rises between them it is
     R^2 z ((d^2 + 4 z^2)^(-3/2) + (2 d^2 + 4 z^2)^(-3/2)/2 + 2 K_b (b^2 + 4 z^2)^(-3/2)), where neighbouring
     axes are d apart and opposite ones b, here sqrt(2) d (Sanchez-Cuevas, Heredia and Ollero, International
     Journal of Aerospace Engineering 2017, 1823056).
@@ -81,28 +76,44 @@ def ground_effect_factor(
         radius: m.
         height: height of the hub above the ground, m.
         upright: cosine between the rotor's axis and the vertical.
+        spacing: d, m.
+    """
+    z = max(height, GROUND_EFFECT_MIN_HEIGHT * radius)
+    near, far = (spacing * spacing + 4.0 * z * z) ** 1.5, (2.0 * spacing * spacing + 4.0 * z * z) ** 1.5
+    return upright * radius * radius * z * (1.0 / near + (0.5 + 2.0 * GROUND_EFFECT_BODY) / far)
+
+
+@compiled
+def ground_effect_factor(
+    radius: float, height: float, upright: float, speed: float, induced: float, images: float = 0.0
+) -> float:
+    """Return thrust near the ground over thrust far from it, at the same rotor speed.
+
+    1/(1 - (R/4z)^2/(1 + (V/v_i)^2)), Cheeseman and Bennett, ARC R&M 3021 (1955), with forward flight.  It is
+    scaled by the downward part of the wake, so a rotor on its side or upside down has none.
+
+    Args:
+        radius: m.
+        height: height of the hub above the ground, m.
+        upright: cosine between the rotor's axis and the vertical.
         speed: velocity of the hub through the air in the rotor's plane, m/s.
         induced: induced velocity of the hovering rotor, m/s; 0 without thrust.
-        spacing: d, m; 0: a rotor alone.
+        images: ``share_of_images``; 0: a rotor alone.
     """
-    if upright <= 0.0 or induced <= 0.0:
-        return 1.0
+    acts = upright > 0.0 and induced > 0.0
     z = max(height, GROUND_EFFECT_MIN_HEIGHT * radius)
     ratio = radius / (4.0 * z)
-    share = upright * ratio * ratio
-    if spacing > 0.0:
-        near, far = (spacing * spacing + 4.0 * z * z) ** 1.5, (2.0 * spacing * spacing + 4.0 * z * z) ** 1.5
-        share += upright * radius * radius * z * (1.0 / near + (0.5 + 2.0 * GROUND_EFFECT_BODY) / far)
-    advance = speed / induced
+    share = upright * ratio * ratio + images if acts else 0.0
+    advance = speed / (induced if acts else 1.0)
     return 1.0 / (1.0 - share / (1.0 + advance * advance))
 
 
 @compiled
 def induced_velocity(thrust: float, radius: float, density: float) -> float:
     """Return the induced velocity in m/s of a hovering rotor by momentum theory, sqrt(T/(2 rho pi R^2))."""
-    if thrust <= 0.0 or radius <= 0.0:
-        return 0.0
-    return math.sqrt(thrust / (2.0 * density * math.pi * radius * radius))
+    lifts = thrust > 0.0 and radius > 0.0
+    double_flow = 2.0 * density * math.pi * radius * radius
+    return math.sqrt((thrust if lifts else 0.0) / (double_flow if lifts else 1.0))
 
 
 @on_demand
@@ -215,6 +226,16 @@ def _rotors_by_law(vehicle: Vehicle, rows: Scratch, density: float) -> None:
 
 
 @compiled
+def _place_over_ground(
+    vehicle: Vehicle, state: State, k: int, down: float, r20: float, r21: float, r22: float
+) -> tuple[float, float]:
+    """Height in m of hub ``k`` above the ground, and the cosine between its rotor's axis and the vertical."""
+    p, a = vehicle.rotor_position[k], vehicle.rotor_axis[k]
+    height = state.floor - (down + r20 * p[0] + r21 * p[1] + r22 * p[2])
+    return height, -(r20 * a[0] + r21 * a[1] + r22 * a[2])
+
+
+@compiled
 def _ground_effect(
     vehicle: Vehicle,
     state: State,
@@ -226,14 +247,21 @@ def _ground_effect(
     r22: float,
 ) -> None:
     """Add the ground effect to each thrust; r2x is the vertical in body axes."""
+    # Apart from the loop below: as vector instructions it would take the powers of rotors alone, too.
+    if vehicle.rotor_spacing > 0.0:
+        for k in range(vehicle.rotor_count):
+            height, upright = _place_over_ground(vehicle, state, k, down, r20, r21, r22)
+            radius = vehicle.rotor_radius[k]
+            rows.images[k] = share_of_images(radius, height, upright, vehicle.rotor_spacing)
+    else:
+        for k in range(vehicle.rotor_count):
+            rows.images[k] = 0.0
     for k in range(vehicle.rotor_count):
         radius = vehicle.rotor_radius[k]
-        p, a = vehicle.rotor_position[k], vehicle.rotor_axis[k]
-        height = state.floor - (down + r20 * p[0] + r21 * p[1] + r22 * p[2])
-        upright = -(r20 * a[0] + r21 * a[1] + r22 * a[2])
+        height, upright = _place_over_ground(vehicle, state, k, down, r20, r21, r22)
         across = math.sqrt(rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2)
         induced = induced_velocity(rows.thrust[k], radius, density)
-        factor = ground_effect_factor(radius, height, upright, across, induced, vehicle.rotor_spacing)
+        factor = ground_effect_factor(radius, height, upright, across, induced, rows.images[k])
         rows.thrust[k] *= 1.0 + vehicle.ground_effect * (factor - 1.0)
 
 

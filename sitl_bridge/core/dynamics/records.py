@@ -174,6 +174,7 @@ class Scratch(Record):
     induced: PerRotor
     flow_rate: PerRotor  # m/s^2, of induced_velocity: see begin_flow in induced_flow.py
     flow_yielding: PerRotor  # kg, apparent mass and what the flow's decay adds to it
+    images: PerRotor  # of the ground effect: see share_of_images in forces.py
     # in-plane drag and hub moment over the hub's in-plane velocity
     drag_rate: PerRotor
     roll_rate: PerRotor
