@@ -5,6 +5,7 @@ Actions are setpoints of Offboard mode.  In lockstep, simulated time stands stil
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Literal
 
@@ -30,10 +31,7 @@ from sitl_bridge.lab.environments.tasks import (
     HoldPosition,
     Task,
     VehicleMotion,
-    judge,
-    observe,
-    prepare,
-    require_ownership,
+    validate_figures,
 )
 
 ARRIVAL, STILL = 0.3, 0.2
@@ -52,7 +50,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         autopilot: ``"px4"`` or ``"builtin"``.
         px4: PX4 checkout or build; None looks for one.
         airframe: by name, file or as an object.
-        task: goals, reward and end; None for ``HoldPosition()``.
+        task: goals, reward and end, of which the environment keeps a copy; None for ``HoldPosition()``.
         actions: ``"velocity"``, ``"attitude"`` or ``"rates"``.
         world: where it flies.
         seed: of all random numbers of the simulation.
@@ -85,11 +83,9 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         runs: str | Path = "runs",
     ) -> None:
         found = airframe_of(airframe)
-        self.task = task or HoldPosition()
+        self.task = copy.deepcopy(task) or HoldPosition()
         if not isinstance(self.task, Task):
             raise UserError(f"task: {self.task!r} is no object of a task; give ReachWaypoint()")
-        if self.task.height <= 0.0:
-            raise UserError("stack environment: the task's height must be above 0; the stack takes off to it")
         if actions not in LEVELS:
             raise UserError(f"actions: a flight stack takes {', '.join(LEVELS)}, not {actions!r}")
         self.level = LEVELS[actions]
@@ -111,10 +107,8 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         self.action_space = action_space(self.level)
         self._sitl: Sitl | None = None
         self._random = np.random.default_rng(seed)
-        self._truth = np.zeros((1, len(TRUTH_FIGURES)))
-        self._action = np.zeros((1, self.level.size))
+        self._action = np.zeros(self.level.size)
         self._contacts, self._began, self._failed = 0, 0, False
-        self._owner: object = None
 
     # ------------------------------------------------------------------ the flight
 
@@ -142,9 +136,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
             self._sitl = Sitl(**self._arguments)
         else:
             self._sitl.reset()
-        ground = self._vehicle.position
-        home = np.array([[ground[0], ground[1], ground[2] - self.task.height]])
-        self._owner = prepare(self.task, home)
+        self.task.prepare(self._vehicle.position - (0.0, 0.0, self.task.height))
         self._vehicle.arm()
 
     def _return(self) -> None:
@@ -185,27 +177,25 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         stacks = self._require_flying().stacks
         self._began, self._failed = stacks.now, False
         self._contacts = int(stacks.simulation.proximity[0]["contact_count"])
-        require_ownership(self.task, self._owner)
-        draws = self._random.random((1, self.task.draws))
         motion = self.motion
-        self.task.begin(np.ones(1, np.bool_), draws, motion)
+        self.task.begin(self._random.random(self.task.draws), motion)
         return self._observation(motion), {}
 
     @property
     def motion(self) -> VehicleMotion:
         """The true state of the vehicle."""
         stacks = self._require_flying().stacks
-        state, truth = stacks.simulation.states[0], self._truth[0]
-        truth[0:3], truth[3:6] = state["position"], state["velocity"]
-        truth[6:10] = state["attitude"] * (-1.0 if state["attitude"][0] < 0.0 else 1.0)
-        truth[10:13] = state["angular_velocity"]
-        hit = int(stacks.simulation.proximity[0]["contact_count"]) > self._contacts
+        state = stacks.simulation.states[0]
+        attitude = np.array(state["attitude"])
         return VehicleMotion(
-            self._truth,
-            np.array([(stacks.now - self._began) * 1e-6]),
-            self._action,
-            np.array([int(state["in_contact"]) > 0]),
-            np.array([hit]),
+            position=np.array(state["position"]),
+            velocity=np.array(state["velocity"]),
+            attitude=-attitude if attitude[0] < 0.0 else attitude,
+            angular_velocity=np.array(state["angular_velocity"]),
+            time=(stacks.now - self._began) * 1e-6,
+            action=self._action,
+            on_ground=int(state["in_contact"]) > 0,
+            collided=int(stacks.simulation.proximity[0]["contact_count"]) > self._contacts,
         )
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, JsonObject]:
@@ -221,15 +211,16 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         if given.shape != (self.level.size,) or not np.isfinite(given).all():
             raise UserError(f"step: action: {self.level.size} finite numbers are needed")
         self._require_flying()
-        self._action[0] = np.clip(given, self.level.low, self.level.high)
-        self._command(*self._action[0].tolist())
+        self._action = np.clip(given, self.level.low, self.level.high)
+        self._command(*self._action.tolist())
         self._require_flying().step(self._steps)
-        motion = self.motion
-        reward, ends = judge(self.task, self._owner, motion, np.ones(1, np.bool_))
-        terminated = bool(ends[0]) or not self._vehicle.armed
-        truncated = not terminated and bool(motion.time[0] > self.task.duration - 0.5e-6)
-        self._failed = terminated and bool(motion.on_ground[0] or motion.collided[0])
-        return self._observation(motion), float(reward[0]), terminated, truncated, {}
+        motion, task = self.motion, self.task
+        ends = task.terminated(motion)
+        reward = validate_figures(f"{type(task).__name__}: reward", task.reward(motion), (), motion)
+        terminated = bool(ends) or not self._vehicle.armed
+        truncated = not terminated and motion.time > task.duration - 0.5e-6
+        self._failed = terminated and (motion.on_ground or motion.collided)
+        return self._observation(motion), float(reward), terminated, truncated, {}
 
     def _command(self, *figures: float) -> None:
         vehicle = self._vehicle
@@ -241,8 +232,11 @@ class StackEnvironment(Env[Observation, ArrayLike]):
             vehicle.set_velocity(figures[:3], yaw=figures[3])
 
     def _observation(self, motion: VehicleMotion) -> Observation:
-        parts = [motion.truth, observe(self.task, motion, np.ones(1, np.bool_))]
-        seen: Observation = np.concatenate(parts, axis=1, dtype=np.float32)[0]
+        task = self.task
+        what, shape = f"{type(task).__name__}: observe", (len(task.figures),)
+        own = validate_figures(what, task.observe(motion), shape, motion)
+        truth = (motion.position, motion.velocity, motion.attitude, motion.angular_velocity)
+        seen: Observation = np.concatenate([*truth, own], dtype=np.float32)
         return np.clip(seen, -LIMIT, LIMIT, out=seen)
 
     def close(self) -> None:
