@@ -112,6 +112,11 @@ class Plan:
         )
 
     @property
+    def areas(self) -> tuple[FenceCircle | Polygon, ...]:
+        """The geofence."""
+        return (*self.circles, *self.polygons)
+
+    @property
     def lands(self) -> bool:
         """Whether the mission itself ends on the ground."""
         return self.landing >= 0
@@ -168,9 +173,8 @@ def fence_breach(plan: Plan, point: Point) -> str:
 
     As PX4's Geofence::isInsidePolygonOrCircle: inside every inclusion area, outside every exclusion area.
     """
-    areas: list[FenceCircle | Polygon] = [*plan.circles, *plan.polygons]
-    if any(not area.contains(point) for area in areas if area.inclusion):
+    if any(not area.contains(point) for area in plan.areas if area.inclusion):
         return "is outside the geofence"
-    if any(area.contains(point) for area in areas if not area.inclusion):
+    if any(area.contains(point) for area in plan.areas if not area.inclusion):
         return "is in an exclusion area of the geofence"
     return ""

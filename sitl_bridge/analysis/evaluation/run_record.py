@@ -21,8 +21,8 @@ from sitl_bridge.base.arrays import Columns, Floats, Records, interpolate
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import read_arrays
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.plan.plan import Plan, with_fence_of
-from sitl_bridge.plan.plan_file import load_plan, parse_plan
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.recorded_plan import recorded_plan
 from sitl_bridge.record.run_reader import read_events, vehicle_log
 from sitl_bridge.record.run_recorder import EVENTS
 from sitl_bridge.record.truth_log import map_truth, read_columns
@@ -139,7 +139,7 @@ class RunRecord:
     vehicles: list[RecordedVehicle] = field(default_factory=list)  # in order
     tracks: Columns | None = None  # of a formation or of avoidance, by name; None without
     formation: JsonObject = field(default_factory=dict)  # the summary of a formation; empty without
-    plan: Plan | None = None  # that was flown; None without
+    plan: Plan | None = None  # of the first vehicle; None without
     notes: list[str] = field(default_factory=list)  # what is missing or damaged, for the user
     damage: list[str] = field(default_factory=list)  # those of ``notes`` on damaged files
     partial: str = ""  # why the run is incomplete; empty for a complete run
@@ -205,7 +205,8 @@ def read_run(path: Path) -> RunRecord:
             " simulate left run.json, truth.npy or tracks.npz, or a flight log (.ulg)"
         )
     _name(record)
-    _read_plan(record)
+    first = next((entry for entry in record.run.get("vehicles") or () if isinstance(entry, dict)), {})
+    record.plan = recorded_plan(record.run, first, record.notes)
     if not record.summary:
         why = "serve writes none" if record.run.get("kind") == "serve" else "it was killed or is not over"
         record.partial = f"the run has no {SUMMARY}: {why}; shown is what it recorded"
@@ -367,9 +368,6 @@ def _place(vehicle: RecordedVehicle) -> None:
         vehicle.to_world = np.median(difference, axis=0)
 
 
-# -------------------------------------------------------------------------- tracks and plan
-
-
 def _read_tracks(record: RunRecord) -> None:
     for name in TRACKS:
         file = record.path / name
@@ -386,34 +384,3 @@ def _read_tracks(record: RunRecord) -> None:
         elif summary.is_file():
             record.formation = _json(record, str(summary.relative_to(record.path)))
         return
-
-
-def _read_plan(record: RunRecord) -> None:
-    """Read the first vehicle's plan, with the geofence that all got in place of its own."""
-    _read_own_plan(record)
-    given = record.run.get("fence")
-    if given is None:
-        return
-    try:
-        fence = parse_plan(json.dumps(given), "fence of run.json", fence=True)
-    except UserError as error:
-        record.notes.append(f"the geofence is not shown: {error}")
-        return
-    record.plan = fence if record.plan is None else with_fence_of(record.plan, fence)
-
-
-def _read_own_plan(record: RunRecord) -> None:
-    """Read the first vehicle's plan: the one in run.json, else the named file as it is now."""
-    entries = record.run.get("vehicles")
-    first = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
-    named = Path(str(first.get("mission") or ""))
-    kept = first.get("plan")
-    if named.suffix != ".plan" or (kept is None and not named.is_file()):
-        return
-    try:
-        record.plan = load_plan(named) if kept is None else parse_plan(json.dumps(kept), str(named))
-    except UserError as error:
-        record.notes.append(f"the plan is not shown: {error}")
-        return
-    if kept is None:
-        record.notes.append(f"the plan is {named} as it is now: the run has no copy of it")

@@ -53,7 +53,7 @@ class _Marker:
 def marker_messages(run: RecordedRun) -> Iterator[RosMessages]:
     """Markers of objects, plans and fences at the start of a run, if any, then of a formation's slots."""
     width = (LINE_WIDTH,) * 3
-    lines = (_Marker(one.name, LINE_STRIP, width, one.color, one.path) for one in planned_lines(run))
+    lines = (_Marker(one.name, LINE_STRIP, width, one.color, one.points) for one in planned_lines(run))
     if markers := [*_objects(run), *lines]:
         yield _message(run.start, markers)
     for time, places in slot_places(run):

@@ -15,14 +15,11 @@ from sitl_bridge.analysis.report.scene_outline import footprints
 from sitl_bridge.analysis.report.time_lines import shown_window
 from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_geometry import GeometryLoader
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.core.world.world import Origin
-from sitl_bridge.plan import commands
-
-AROUND = np.linspace(0.0, 2.0 * np.pi, 49)
+from sitl_bridge.plan.recorded_plan import PlanPlaces
 
 
 def track(vehicle: RecordedVehicle, points: int) -> JsonObject | None:
@@ -105,39 +102,24 @@ def plan_outline(run: RunRecord) -> JsonObject:
     plan = run.plan
     if plan is None or origin is None:
         return {}
-    projection = Projection.from_degrees(origin.latitude, origin.longitude, origin.altitude)
+    world = PlanPlaces(origin)
 
     # Numbered from 1, as the terminal and QGroundControl do.
     waypoints, places = [], []
     for number, item in enumerate(plan.items, 1):
         if not (item.has_position or item.aims):
             continue
-        north, east = projection.local(*item.point)
-        height = item.params[6]
-        if item.frame not in commands.RELATIVE_FRAMES:
-            height -= origin.altitude
-        place = round_numbers(np.array([north, east, -height]), 2)
+        place = round_numbers(world.of_item(item), 2)
         if item.aims:
             places.append({"kind": "region of interest", "name": f"ROI {number}", "place": place})
         else:
             waypoints.append({"number": number, "what": item.where, "place": place})
-    for number, (latitude, longitude, height) in enumerate(plan.rally_points, 1):
-        north, east = projection.local(latitude, longitude)
-        place = round_numbers(np.array([north, east, -height]), 2)
+    for number, (*point, height) in enumerate(plan.rally_points, 1):
+        place = round_numbers(world.over_home((point[0], point[1]), height), 2)
         places.append({"kind": "rally point", "name": f"R{number}", "place": place})
-    fence: list[JsonObject] = []
-    for circle in plan.circles:
-        centre = np.array(projection.local(*circle.centre))
-        ring = centre + circle.radius * np.stack([np.cos(AROUND), np.sin(AROUND)], axis=-1)
-        fence.append({"inclusion": circle.inclusion, "points": round_numbers(ring, 1)})
-    for polygon in plan.polygons:
-        corners = np.array([projection.local(*vertex) for vertex in polygon.vertices])
-        fence.append(
-            {
-                "inclusion": polygon.inclusion,
-                "points": round_numbers(np.concatenate([corners, corners[:1]]), 1),
-            }
-        )
+    fence = [
+        {"inclusion": area.inclusion, "points": round_numbers(world.of_area(area), 1)} for area in plan.areas
+    ]
     return {"waypoints": waypoints, "places": places, "fence": fence}
 
 

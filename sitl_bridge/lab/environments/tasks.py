@@ -100,7 +100,7 @@ def validate_figures(what: str, given: ArrayLike, shape: tuple[int, ...], motion
     found = np.asarray(given, np.float64)
     if found.shape != shape or not np.isfinite(found).all():
         needed = f"{shape[0]} finite numbers, one for each of its figures" if shape else "a finite number"
-        raise UserError(f"{what} gives {given}, {motion.time:.3f} s into an episode; it must give {needed}")
+        raise UserError(f"{what} gives {found}, {motion.time:.3f} s into an episode; it must give {needed}")
     return found
 
 

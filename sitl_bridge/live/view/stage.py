@@ -162,7 +162,7 @@ class Stage:
     def _draw_plans(self) -> None:
         lines, self._slots = self._run.planned_lines()
         for k, line in enumerate(lines):
-            points = to_enu(line.path)
+            points = to_enu(line.points)
             if len(points) > 1:
                 colour = tuple(round(255 * c) for c in line.color[:3])
                 segments = np.stack([points[:-1], points[1:]], axis=1)
