@@ -1,4 +1,4 @@
-"""The worlds in missions/worlds: they load, their origin is free, and the script makes them."""
+"""The worlds in missions/worlds: they load, and their origin is free."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.paths import MISSIONS, ROOT
-from support.programs import load_program
+from support.paths import MISSIONS
 
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
@@ -53,20 +52,6 @@ def test_the_forklift_stays_in_its_aisle() -> None:
         assert high[0] < 19.9
         assert low[1] > 3.1
         assert high[1] < 5.9
-
-
-def test_the_script_makes_the_worlds_that_are_shipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = load_program(ROOT / "scripts" / "make_worlds.py")
-    monkeypatch.setattr(script, "WORLDS", tmp_path)
-    for make in script.MAKERS:
-        make()
-    assert {path.stem for path in tmp_path.iterdir()} == set(NAMES)
-    for name in NAMES:
-        assert (tmp_path / f"{name}.yaml").read_text("utf-8") == (WORLDS / f"{name}.yaml").read_text("utf-8")
-    ours, shipped = (np.load(place / "hills.npz")["height"] for place in (tmp_path, WORLDS))
-    np.testing.assert_allclose(ours, shipped, atol=0.04)
 
 
 def test_the_built_in_stack_gets_the_place_of_a_world_without_its_scene() -> None:
