@@ -1,16 +1,11 @@
-"""Writes docs/reference/ and the picture of the rooms from the code.
+"""Writes docs/reference/ and the table of the rooms' imports in docs/inside.md from the code.
 
 The pages: commands, files, airframes, measures, bus topics, recorded columns.
-
-.venv/bin/python scripts/docs_reference.py            # write the pages
-.venv/bin/python scripts/docs_reference.py --check    # fail where a page is not what the code says
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import html
 import inspect
 import json
 import re
@@ -31,9 +26,14 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.campaign.file import Campaign
+from sitl_bridge.lab.validation.benchmark import update_page
 from sitl_bridge.live.run.messages import message_models
 from sitl_bridge.record.records import Row, Step, flat, row_type
 from sitl_bridge.session.scenario import Scenario
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from project.test_layout import ROOMS, modules, neighbours, room  # noqa: E402  (of the tests, not a package)
 
 MODELS: dict[str, type[BaseModel]] = {
     "Airframe": Airframe,
@@ -46,26 +46,14 @@ GUARD = 1e6
 """Limits from here on only keep nonsense out; the page leaves them out."""
 
 
-ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "docs" / "reference"
 
 
 def main() -> None:
-    """Write the pages, or compare them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="compare only; exit with 1 where a page differs")
-    outdated = []
-    check = parser.parse_args().check
+    """Write the pages."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for path, text in pages().items():
-        if check:
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                outdated.append(path.name)
-        else:
-            path.write_text(text, encoding="utf-8")
-    if outdated:
-        sys.exit(
-            f"docs/reference: {', '.join(outdated)} outdated; run: .venv/bin/python scripts/docs_reference.py"
-        )
+        path.write_text(text, encoding="utf-8")
 
 
 def pages() -> dict[Path, str]:
@@ -79,54 +67,20 @@ def pages() -> dict[Path, str]:
         "recorded-columns": recorded_columns(),
     }
     found = {PLACE / f"{name}.md": "\n".join(text).rstrip() + "\n" for name, text in lines.items()}
-    found[ROOT / "docs" / "images" / "rooms.svg"] = "\n".join(rooms_picture()) + "\n"
+    inside = ROOT / "docs" / "inside.md"
+    found[inside] = update_page(inside.read_text(encoding="utf-8"), [*rooms_table(), ""])
     return found
 
 
-def room_imports() -> dict[str, set[str]]:
-    """The rooms of the package, each with those that its files import from, lowest first."""
-    package = ROOT / "sitl_bridge"
-    found: dict[str, set[str]] = {path.parent.name: set() for path in package.glob("*/__init__.py")}
-    for room, used in found.items():
-        for path in (package / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sitl_bridge."):
-                    used.add((node.module or "").split(".")[1])
-        used &= found.keys() - {room}
-
-    def depth(room: str) -> int:
-        return max((1 + depth(other) for other in found[room]), default=0)
-
-    return {room: found[room] for room in sorted(found, key=lambda room: (depth(room), room))}
-
-
-def rooms_picture() -> Iterator[str]:
-    """A row for each room, with what it does and a dot below each room that it imports from."""
-    rooms, side, left = room_imports(), 24, 100
-    names = list(rooms)
-    right = left + side * len(names) + 12
-    yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right + 530} {side * len(names) + 80}"'
-        ' font-family="sans-serif" font-size="13">'
-    )
-    yield '<rect width="100%" height="100%" fill="#fff"/>'
-    for i, room in enumerate(names):
-        y = 70 + side * i
-        x = left + side * i + side // 2
-        module = ast.parse((ROOT / "sitl_bridge" / room / "__init__.py").read_text(encoding="utf-8"))
-        purpose = html.escape((ast.get_docstring(module) or "").partition("\n")[0])
-        if i % 2 == 0:
-            yield f'<rect x="0" y="{y}" width="{right + 530}" height="{side}" fill="#f2f5f9"/>'
-        yield f'<text x="8" y="{y + 16}" font-weight="bold">{room}</text>'
-        yield f'<text x="{right}" y="{y + 16}" fill="#444">{purpose}</text>'
-        yield f'<text transform="translate({x + 4},64) rotate(-60)" fill="#444">{room}</text>'
-        for k, other in enumerate(names):
-            center = f'cx="{left + side * k + side // 2}" cy="{y + side // 2}"'
-            if other in rooms[room]:
-                yield f'<circle {center} r="5" fill="#1f6fb2"/>'
-            elif other == room:
-                yield f'<circle {center} r="2" fill="#999"/>'
-    yield "</svg>"
+def rooms_table() -> Iterator[str]:
+    """A row for each room, with a dot below the number of each room that it imports from."""
+    rooms = [name for name in ROOMS if not name.startswith("__")]
+    pairs = {(room(name), room(other)) for name in modules() for other in neighbours(name)}
+    yield f"| | {' | '.join(str(i + 1) for i in range(len(rooms)))} |"
+    yield "|---" * (1 + len(rooms)) + "|"
+    for i, name in enumerate(rooms):
+        dots = ("•" if name != other and (name, other) in pairs else "" for other in rooms)
+        yield f"| {i + 1} {name} | {' | '.join(dots)} |"
 
 
 def cell(text: object) -> str:
@@ -229,11 +183,11 @@ def describe(heading: str, schema: dict[str, Any], places: dict[str, str], page:
     """The fields of a schema, and of each section that it refers to and that has no place on a page yet."""
     sections: dict[str, dict[str, Any]] = schema.pop("$defs", {})
     new = {name: section for name, section in sections.items() if name not in places}
-    places |= {name: f"{page}#{anchor(title(heading, name))}" for name in new}
+    places |= {name: f"{page}#{anchor(f'{heading}: {name}')}" for name in new}
     yield from fields(schema, sections, places)
     for name, section in new.items():
         if "properties" in section:
-            yield f"### {title(heading, name)}\n"
+            yield f"### {heading}: {name}\n"
             yield from fields(section, sections, places)
 
 
@@ -270,11 +224,6 @@ def recorded_columns() -> Iterator[str]:
             meaning = cell(meanings[name].replace("``", "`"))
             yield f"| `{name}` | {meaning} | {dtype[name].base.name}{count} | {shown} |"
         yield ""
-
-
-def title(heading: str, name: str) -> str:
-    """Heading of a section of a file."""
-    return f"{heading}: {name}"
 
 
 def anchor(heading: str) -> str:
