@@ -27,7 +27,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from support.docs_pages import NAMES, PAGES, command_lines, write_files  # noqa: E402  (of the tests, not a package)
+from support.background_process import background_process  # noqa: E402  (of the tests, not a package)
+from support.docs_pages import NAMES, PAGES, command_lines, write_files  # noqa: E402
 
 PROGRAMS = ROOT / ".venv" / "bin"
 LIMIT = 1800.0
@@ -58,14 +59,10 @@ SKIPPED = {
 def main() -> None:
     """Run the lines and count."""
     parser = argparse.ArgumentParser(
-        description=(__doc__ or ""), formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--px4", type=Path, help="PX4 checkout or build to fly with; default: the built-in stack"
-    )
-    parser.add_argument(
-        "--only", nargs="+", default=[""], metavar="TEXT", help="text of a page's name or of a line"
-    )
+    parser.add_argument("--px4", type=Path, help="PX4 checkout or build to fly (default: the built-in stack)")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="in a page's name or a line")
     options = parser.parse_args()
     lines = [
         (name, page, line)
@@ -103,26 +100,20 @@ def prepare(base: Path, px4: Path | None) -> None:
     base.mkdir()
     for shared in ("missions", "airframes", "tests/data", "docs/examples"):
         shutil.copytree(ROOT / shared, base / shared)
-    for name in ("square.plan", "formation_cube.yaml"):
+    for name in ("square.plan", "formation_cube.yaml", "fleet_hover.py"):
         shutil.copy(ROOT / "missions" / name, base / name)
-    for name in ("my_script.py", "mission.py"):
-        shutil.copy(ROOT / "missions" / "hover.py", base / name)
+    for name, shipped in (("my_script.py", "hover.py"), ("fleet.yaml", "fleet_hover.yaml")):
+        shutil.copy(ROOT / "missions" / shipped, base / name)
     for name in ("my_prior.yaml", "mine.yaml"):
         (base / name).write_text("base: iris\nname: mine\ndescription: An iris\n", encoding="utf-8")
-    shutil.copy(ROOT / "missions" / "fleet_hover.yaml", base / "fleet.yaml")
-    shutil.copy(ROOT / "missions" / "fleet_hover.py", base / "fleet_hover.py")
-    flight = [*stack("fly", px4), "missions/square.plan", "--speed", "max", "--headless"]
-    subprocess.run(
-        [PROGRAMS / "sitl-bridge", *flight],
-        cwd=base,
-        env=environment(px4),
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    run = (base / "runs" / "latest").resolve()
+    flight = ["sitl-bridge", *stack("fly", px4), "square.plan", "--speed", "max", "--headless"]
+    outcome, words = run(flight, base, px4)
+    if outcome != "ok":
+        sys.exit(f"the flight of the square, whose files the lines name: {words}")
+    flown = (base / "runs" / "latest").resolve()
     for name in ("A", "B"):
-        shutil.copytree(run, base / "runs" / name)
-    (log,) = sorted(run.rglob("*.ulg"))[:1]
+        shutil.copytree(flown, base / "runs" / name)
+    (log,) = sorted(flown.rglob("*.ulg"))[:1]
     for name in ("flight.ulg", "another.ulg"):
         shutil.copy(log, base / name)
     for name in ("FLIGHTS", "OTHER_FLIGHTS"):
@@ -164,7 +155,7 @@ def run_line(line: str, directory: Path, px4: Path | None) -> tuple[str, str]:
         line = " ".join([*before, campaign, table.splitlines()[1].split(",")[0]])
     if px4 is not None:
         line = re.sub(r"~/PX4-Autopilot|(?<=--px4 )DIR\b", shlex.quote(str(px4.resolve())), line)
-    words = [part for word in shlex.split(line, comments=True) for part in expand_braces(word)]
+    words = shlex.split(line, comments=True)
     if words[1] == "fly" and "--speed" not in words:
         words[2:2] = ["--speed", "max"]
     if words[1] in ("fly", "start") and px4 is None and "--autopilot" not in words:
@@ -174,54 +165,27 @@ def run_line(line: str, directory: Path, px4: Path | None) -> tuple[str, str]:
     return run(words, directory, px4)
 
 
-def expand_braces(word: str) -> list[str]:
-    """A word with its braces expanded, as shells do."""
-    found = re.fullmatch(r"(.*)\{([^{}]*,[^{}]*)\}(.*)", word)
-    if found is None:
-        return [word]
-    return [f"{found[1]}{part}{found[3]}" for part in found[2].split(",")]
-
-
 def run(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
     """Run a command to its end, or a lasting one until it has run for a while and ends by Ctrl-C."""
-    output = directory / "output"
-    lasting = words[1] in LASTING or "--view" in words
-    with output.open("w", encoding="utf-8") as written:
-        process = subprocess.Popen(
-            [PROGRAMS / words[0], *words[1:]],
-            cwd=directory,
-            env=environment(px4),
-            stdin=subprocess.DEVNULL,
-            stdout=written,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            code = process.wait(STARTED if lasting else LIMIT)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
-            code = process.wait(60.0)
-            if lasting and code in (0, 130, -signal.SIGINT):
-                return "ok", ""
-    if code == 0:
+    output, lasting = directory / "output", words[1] in LASTING or "--view" in words
+    command = [str(PROGRAMS / words[0]), *words[1:]]
+    with background_process(command, output, cwd=directory, env=environment(px4)) as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STARTED if lasting else LIMIT)
+        running = process.returncode is None
+    if process.returncode == 0 or (lasting and running and process.returncode in (130, -signal.SIGINT)):
         return "ok", ""
     lines = output.read_text(encoding="utf-8", errors="replace").splitlines()
     last = [text.strip() for text in lines if text.strip()][-3:]
-    return "failed", f"exit code {code}; {' / '.join(last)}"
+    return "failed", f"exit code {process.returncode}; {' / '.join(last)}"
 
 
 def run_beside_server(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
     """Run `mission` with a flight stack that runs already."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-    started = subprocess.Popen(
-        [PROGRAMS / "sitl-bridge", *stack("start", px4), "--speed", "5"],
-        cwd=directory, env=environment(px4), **quiet,  # type: ignore[call-overload]
-    )  # fmt: skip
-    try:
+    command = [str(PROGRAMS / "sitl-bridge"), *stack("start", px4), "--speed", "5"]
+    with background_process(command, directory / "server", cwd=directory, env=environment(px4)):
         time.sleep(STARTED / 2)
         return run(words, directory, px4)
-    finally:
-        started.send_signal(signal.SIGINT)
-        started.wait(60.0)
 
 
 if __name__ == "__main__":

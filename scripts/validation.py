@@ -17,9 +17,6 @@ import numpy as np
 
 from sitl_bridge.core.dynamics.forces import ground_effect_factor
 from sitl_bridge.core.dynamics.performance import performance
-from sitl_bridge.core.dynamics.records import VEHICLE
-from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor
-from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.atmosphere import EARTH_RADIUS, air_at_height
 from sitl_bridge.core.world.earth import gravity, magnetic_field
@@ -27,7 +24,17 @@ from sitl_bridge.core.world.turbulence import dryden_scales
 from sitl_bridge.lab.validation.benchmark import update_page
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "tests"))  # the bench of sensors
+sys.path.insert(0, str(ROOT / "tests"))
+from core.test_induced_flow import (  # noqa: E402  (of the tests, not a package)
+    DIAMETER,
+    STATIC,
+    TUNNEL_6020,
+    TUNNEL_6512,
+    coefficients,
+    propeller,
+)
+from support.sensor_bench import STEP, Bench, allan  # noqa: E402
+
 PAGE = ROOT / "docs" / "validation-figures.md"
 SEA_LEVEL = 1.225
 """kg/m^3"""
@@ -118,44 +125,14 @@ def hovers() -> Iterator[Figure]:
         yield Figure("rotor speed at hover, rad/s", f"`{name}`", published, float(np.mean(trim.rotor_speed)))
 
 
-DIAMETER = 0.254
-"""m, APC Slow Flyer 10x4.7."""
-
-
-def propeller_coefficients(ct: float, cp: float, rpm: float, advance: float) -> tuple[float, float]:
-    """C_T and C_P in axial flow of a propeller that is described by its static ones and its diameter."""
-    model = CoefficientRotor(
-        radius=0.5 * DIAMETER,
-        inertia=1e-5,
-        thrust_c2=ct * SEA_LEVEL * DIAMETER**4 / (2.0 * math.pi) ** 2,
-        torque_thrust_ratio=cp / ct * DIAMETER / (2.0 * math.pi),
-        inflow="momentum",
-    )
-    vehicle = np.zeros(1, VEHICLE)[0]
-    pack_rotors(vehicle, (Rotor(position=(0.0, 0.0, 0.0), direction="ccw"),), model)
-    turns = rpm / 60.0
-    speed = 2.0 * math.pi * turns
-    thrust, torque, _, _ = rotor_loads(vehicle, 0, speed, advance * turns * DIAMETER, 0.0, SEA_LEVEL)
-    scale = SEA_LEVEL * turns**2 * DIAMETER**4
-    return thrust / scale, 2.0 * math.pi * torque / (scale * DIAMETER)
-
-
 def wind_tunnel() -> Iterator[Figure]:
     """A propeller in axial flow, from its static figures alone."""
-    for rpm, ct, cp, rows in (
-        (6512, 0.1299, 0.0531, (
-            ("0.112", "0.1171", "0.0522"), ("0.199", "0.1019", "0.0493"), ("0.308", "0.0833", "0.0454"),
-            ("0.395", "0.0669", "0.0414"), ("0.445", "0.0562", "0.0381"),
-        )),
-        (6020, 0.1280, 0.0522, (
-            ("0.458", "0.0519", "0.0366"), ("0.551", "0.0296", "0.0297"), ("0.652", "0.0017", "0.0207"),
-            ("0.747", "-0.0265", "0.0112"),
-        )),
-    ):  # fmt: skip
-        for advance, *published in rows:
-            found = propeller_coefficients(ct, cp, rpm, float(advance))
-            for name, text, value in zip(("C_T", "C_P"), published, found, strict=True):
-                yield Figure(name, f"{rpm} rpm, advance ratio {advance}", text, value)
+    for rpm, rows in ((6512, TUNNEL_6512), (6020, TUNNEL_6020)):
+        vehicle = propeller(*STATIC[rpm], DIAMETER)
+        for advance, *published in rows.tolist():
+            found = coefficients(vehicle, rpm, advance, DIAMETER)
+            for name, measured, value in zip(("C_T", "C_P"), published, found, strict=True):
+                yield Figure(name, f"{rpm} rpm, advance ratio {advance:.3f}", f"{measured:.4f}", value)
 
 
 def ground_effect() -> Iterator[Figure]:
@@ -168,58 +145,46 @@ def ground_effect() -> Iterator[Figure]:
 
 def inertial_sensor() -> Iterator[Figure]:
     """Noise densities of the ADIS16448 on the `firefly`, from the Allan deviation over 0.1 s."""
-    from support.sensor_bench import STEP, Bench
-
     (sensor,) = (s for s in load_airframe("firefly").sensors if s.kind == "imu")
     samples = Bench(sensor).run(400_000)
-    size = 100_000 // STEP
-    for name, unit, columns, published, scale in (
-        ("gyroscope", "mrad/s/√Hz", slice(3, 6), "0.339", 1e3),
-        ("accelerometer", "mm/s²/√Hz", slice(0, 3), "4.00", 1e3),
+    for quantity, axes, published, scale in (
+        ("gyroscope, mrad/s/√Hz", (3, 4, 5), "0.339", 1e3),
+        ("accelerometer, mm/s²/√Hz", (0, 1, 2), "4.00", 1e3),
     ):
-        means = samples[:, columns].reshape(-1, size, 3).mean(axis=1)
-        deviation = math.sqrt(0.5 * float(np.mean(np.diff(means, axis=0) ** 2)))
-        yield Figure(f"{name}, {unit}", "noise density", published, scale * deviation * math.sqrt(0.1))
+        deviation = math.hypot(*(allan(samples[:, axis], 100_000 // STEP) for axis in axes)) / math.sqrt(3.0)
+        yield Figure(quantity, "noise density", published, scale * deviation * math.sqrt(0.1))
 
 
-@dataclass(frozen=True)
-class Section:
-    """Figures of one source."""
-
-    title: str
-    source: str
-    figures: Callable[[], Iterator[Figure]]
-
-
-SECTIONS = (
-    Section("Atmosphere", "ISO 2533 (1976 US Standard Atmosphere below 20 km)", atmosphere),
-    Section("Gravity and magnetic field", "NIMA TR8350.2; test values of WMM2025", earth),
-    Section("Turbulence", "MIL-F-8785C, low altitude", turbulence),
-    Section("Hover", "worked out from RotorS's and hector_quadrotor's figures", hovers),
-    Section(
+SECTIONS: tuple[tuple[str, str, Callable[[], Iterator[Figure]]], ...] = (
+    ("Atmosphere", "ISO 2533 (1976 US Standard Atmosphere below 20 km)", atmosphere),
+    ("Gravity and magnetic field", "NIMA TR8350.2; test values of WMM2025", earth),
+    ("Turbulence", "MIL-F-8785C, low altitude", turbulence),
+    ("Hover", "worked out from RotorS's and hector_quadrotor's figures", hovers),
+    (
         "A propeller in axial flow",
         "UIUC propeller data base, APC Slow Flyer 10x4.7 (rd0841, rd0840); simulated from its static figures",
         wind_tunnel,
     ),
-    Section(
+    (
         "Ground effect",
         "Cheeseman and Bennett, ARC R&M 3021; bounded at 4/3 below half a radius",
         ground_effect,
     ),
-    Section("Inertial sensor", "RotorS, ADIS16448 (component_snippets.xacro)", inertial_sensor),
+    ("Inertial sensor", "RotorS, ADIS16448 (component_snippets.xacro)", inertial_sensor),
 )
+"""Title, source and figures of each section."""
 
 
-def collect() -> list[tuple[Section, list[Figure]]]:
-    """The figures of every section."""
-    return [(section, list(section.figures())) for section in SECTIONS]
+def collect() -> dict[tuple[str, str], list[Figure]]:
+    """The figures of every section, by its title and source."""
+    return {(title, source): list(figures()) for title, source, figures in SECTIONS}
 
 
-def tables(found: list[tuple[Section, list[Figure]]]) -> Iterator[str]:
+def tables(found: dict[tuple[str, str], list[Figure]]) -> Iterator[str]:
     """Lines of the page between its markers."""
-    for section, figures in found:
-        yield f"## {section.title}\n"
-        yield f"Source: {section.source}.\n"
+    for (title, source), figures in found.items():
+        yield f"## {title}\n"
+        yield f"Source: {source}.\n"
         quantities = list(dict.fromkeys(figure.quantity for figure in figures))
         yield f"| | {' | '.join(quantities)} |"
         yield "|---" * (1 + len(quantities)) + "|"
@@ -230,15 +195,10 @@ def tables(found: list[tuple[Section, list[Figure]]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the page, or compare it."""
-    parser = argparse.ArgumentParser(prog="scripts/validation", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page differs")
-    options = parser.parse_args()
+    """Write the page."""
+    argparse.ArgumentParser(prog="scripts/validation", description=__doc__).parse_args()
     page = PAGE.read_text(encoding="utf-8")
-    new = update_page(page, list(tables(collect())))
-    if options.check:
-        sys.exit(f"{PAGE.name} differs; run scripts/validation" if new != page else 0)
-    PAGE.write_text(new, encoding="utf-8")
+    PAGE.write_text(update_page(page, list(tables(collect()))), encoding="utf-8")
 
 
 if __name__ == "__main__":

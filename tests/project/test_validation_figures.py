@@ -18,8 +18,8 @@ def script() -> Any:
 
 
 @pytest.fixture(scope="module")
-def figures(script: ModuleType) -> list[Any]:
-    found: list[Any] = script.collect()
+def figures(script: ModuleType) -> dict[tuple[str, str], list[Any]]:
+    found: dict[tuple[str, str], list[Any]] = script.collect()
     return found
 
 
@@ -35,7 +35,9 @@ def cells(lines: list[str]) -> list[tuple[str, str]]:
     return found
 
 
-def test_the_page_of_published_figures_is_current(script: ModuleType, figures: list[Any]) -> None:
+def test_the_page_of_published_figures_is_current(
+    script: ModuleType, figures: dict[tuple[str, str], list[Any]]
+) -> None:
     page = script.PAGE.read_text(encoding="utf-8").splitlines()
     shown = cells(page[page.index(BEGIN) + 2 : page.index(END)])
     new = cells("\n".join([*script.tables(figures), ""]).splitlines())
@@ -51,13 +53,13 @@ def test_the_page_of_published_figures_is_current(script: ModuleType, figures: l
             f"{before}: run scripts/validation"
         )
         compared += 1
-    assert compared == sum(len(of_section) for _, of_section in figures)
+    assert compared == sum(len(of_section) for of_section in figures.values())
 
 
-def test_simulated_figures_are_near_the_published_ones(figures: list[Any]) -> None:
+def test_simulated_figures_are_near_the_published_ones(figures: dict[tuple[str, str], list[Any]]) -> None:
     # Closed forms and tables to two units of the last digit; the others by their own tests' bounds.
     measured = {"A propeller in axial flow": 0.01, "Inertial sensor": 0.06}
-    for section, found in figures:
+    for (title, _), found in figures.items():
         for figure in found:
-            bound = measured.get(section.title, 2.5 * 10.0**-figure.decimals)
-            assert abs(figure.difference) < bound, (section.title, figure)
+            bound = measured.get(title, 2.5 * 10.0**-figure.decimals)
+            assert abs(figure.difference) < bound, (title, figure)
