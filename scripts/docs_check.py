@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,7 +76,9 @@ def main() -> None:
         base = Path(place) / "base"
         prepare(base, options.px4)
         for (name, page), of_page in itertools.groupby(lines, key=lambda row: row[:2]):
-            with page_directory(base, page) as directory:
+            with tempfile.TemporaryDirectory(prefix="page-", dir=place) as of_its_own:
+                directory = shutil.copytree(base, Path(of_its_own) / "work", symlinks=True)
+                write_files(page, directory)
                 for _, _, line in of_page:
                     began = time.monotonic()
                     outcome, words = run_line(line, directory, options.px4)
@@ -129,16 +130,6 @@ def prepare(base: Path, px4: Path | None) -> None:
 def stack(command: str, px4: Path | None) -> list[str]:
     """A command with the flight stack that flies."""
     return [command, "--autopilot", "builtin"] if px4 is None else [command, "--px4", str(px4)]
-
-
-@contextlib.contextmanager
-def page_directory(base: Path, page: Path) -> Iterator[Path]:
-    """A copy of the base with the files of a page."""
-    with tempfile.TemporaryDirectory(prefix="page-", dir=base.parent) as place:
-        directory = Path(place) / "work"
-        shutil.copytree(base, directory, symlinks=True)
-        write_files(page, directory)
-        yield directory
 
 
 def run_line(line: str, directory: Path, px4: Path | None) -> tuple[str, str]:

@@ -38,7 +38,6 @@ from sitl_bridge.record.truth_log import map_truth
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from support.background_process import background_process  # noqa: E402  (of the tests, not a package)
-from support.waiting import wait_until  # noqa: E402
 
 SITL = [sys.executable, "-m", "sitl_bridge"]
 CAMPAIGNS = ROOT / "missions" / "campaigns"
@@ -257,7 +256,7 @@ def page(place: Path, options: argparse.Namespace) -> None:
 
     command = ["start", "--autopilot", "builtin", "--view", str(port), "--headless", "--runs-dir", str(place)]
     with run_program(*command, "--speed", f"{options.speed:g}", place=place) as (process, watched):
-        wait_until(lambda: is_listening(port), f"port {port}", 300.0)
+        _await_port(port)
         kinds = [*[listen] * 4, browse if shutil.which("chromium") else listen]
         clients = [threading.Thread(target=kind, args=(i,), daemon=True) for i, kind in enumerate(kinds)]
         for client in clients:
@@ -299,7 +298,7 @@ def broker(place: Path, options: argparse.Namespace) -> None:
 
     def begin() -> subprocess.Popen[bytes]:
         process = subprocess.Popen([mosquitto, "-c", str(settings)], stderr=subprocess.DEVNULL)
-        wait_until(lambda: is_listening(port), f"port {port}", 300.0)
+        _await_port(port)
         return process
 
     def hear(_topic: str, _message: bytes) -> None:
@@ -339,8 +338,9 @@ def commands(place: Path, options: argparse.Namespace) -> None:
 
     bus = ["--bus", f"embedded:{port}", "--headless", "--runs-dir", str(place)]
     with run_program("start", "--autopilot", "builtin", *bus, place=place) as (_, watched):
-        wait_until(lambda: is_listening(port), f"port {port}", 300.0)
-        wait_until((place / "latest" / "run.json").is_file, "the run")
+        _await_port(port)
+        while not (place / "latest" / "run.json").is_file():
+            time.sleep(0.1)
         run = f"sitl/{(place / 'latest').resolve().name}"
         with hear_bus(port, hear, f"{run}/reply/#", f"{run}/status") as client:
             seconds, sent, begun = 600.0 * options.scale, 0, time.monotonic()
@@ -379,6 +379,12 @@ def _lines(file: Path) -> list[bytes]:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
+
+
+def _await_port(port: int) -> None:
+    from support.waiting import wait_until  # loads pytest, which is not to count where this process flies
+
+    wait_until(lambda: is_listening(port), f"port {port}", 300.0)
 
 
 KINDS = {kind.__name__: kind for kind in (hover, ten_hours, starts, page, campaign, broker, commands)}
