@@ -36,7 +36,6 @@ from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import (
-    RENAMED,
     Inheritance,
     find_airframe,
     inheritance,
@@ -531,8 +530,6 @@ def _find(file: str) -> Path:
     try:
         return find_airframe(file)
     except UserError:
-        if file in RENAMED:
-            raise
         for find in (find_world, _find_mission):
             with contextlib.suppress(UserError):
                 return find(file)

@@ -231,14 +231,6 @@ def _airframes(scenario: LoadedScenario, name: str | None) -> list[Airframe]:
     return [vehicle.airframe if given is None else given for vehicle in scenario.vehicles]
 
 
-def _without_custom_sensors(airframes: list[Airframe], on: On, console: Console) -> list[Airframe]:
-    """Airframes without custom sensors, which avoidance does not sample; prints a note."""
-    names = ", ".join(dict.fromkeys(sensor.name for each in airframes for sensor in each.custom_sensors()))
-    if on == "full" and names:
-        console.print(f"note: custom sensors are not sampled in avoidance: {names}", highlight=False)
-    return [each.without_custom_sensors() for each in airframes]
-
-
 def _avoidance(
     loaded: list[LoadedScenario],
     on: On,
@@ -258,7 +250,9 @@ def _avoidance(
     try:
         _describe(directory, loaded, on, _airframes(loaded[0], airframe))
         for scenario in loaded:
-            frame = _without_custom_sensors(_airframes(scenario, airframe), on, console)[0]
+            frame = _airframes(scenario, airframe)[0]
+            if on == "full" and (names := ", ".join(sensor.name for sensor in frame.custom_sensors())):
+                console.print(f"note: custom sensors are not sampled in avoidance: {names}", highlight=False)
             specification = _with_attitude_model(scenario, airframe, console)
             flights, reasons = [], []
             for seed in range(scenario.seed, scenario.seed + seeds):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from support.paths import AIRFRAMES
 
-from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.facts import derive_facts
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -34,12 +33,6 @@ def test_an_airframe_can_fly(name: str) -> None:
     assert 0.2 < float(np.mean(result.hover.command)) < 0.8
     minutes = 6 if name.startswith("crazyflie") else 8  # Bitcraze's data sheet: 7 minutes
     assert result.endurance > minutes * 60
-
-
-def test_a_former_name_says_what_it_is_called_now() -> None:
-    for find in (load_airframe, derive_facts):
-        with pytest.raises(UserError, match="the airframe crazyflie is called crazyflie_identified"):
-            find("crazyflie")
 
 
 def test_a_vehicle_that_cannot_be_true_says_so() -> None:

@@ -341,11 +341,6 @@ class Airframe(BaseModel):
         """The custom sensors."""
         return tuple(s for s in self.sensors if isinstance(s, CustomSpecification))
 
-    def without_custom_sensors(self) -> Airframe:
-        """The vehicle with only the built-in sensors."""
-        kept = tuple(s for s in self.sensors if not isinstance(s, CustomSpecification))
-        return self.model_copy(update={"sensors": kept})
-
 
 def _inertia(tensor: Floats, *, as_published: bool) -> Inertia:
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = tensor.tolist()

@@ -23,10 +23,6 @@ from sitl_bridge.core.vehicle.px4_models import px4_model_in_words
 
 _FOLDER = "airframes"
 _SUITES = "airframes/sensors"
-RENAMED = {
-    "crazyflie": "crazyflie_identified (fitted to flights); crazyflie_published has the vehicle's own figures"
-}
-"""Former names of shipped airframes, and what they are called now."""
 
 
 def find_airframe(name: str) -> Path:
@@ -38,8 +34,6 @@ def find_airframe(name: str) -> Path:
     try:
         return find_shipped(name, "airframe", _FOLDER)
     except UserError as error:
-        if name in RENAMED:
-            raise UserError(f"the airframe {name} is called {RENAMED[name]}") from error
         meant = "" if exists(Path(name)) else px4_model_in_words(name, shipped_names(_FOLDER))
         if not meant:
             raise
