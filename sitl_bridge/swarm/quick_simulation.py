@@ -17,6 +17,9 @@ from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import States
 from sitl_bridge.swarm.point_mass import PointMassFleet
 
+PERIOD = 20_000
+"""Interval between two setpoints, us."""
+
 ROW_INTERVAL = 100_000
 """Interval between two rows of a recording, us."""
 
@@ -216,13 +219,11 @@ def play_due(
 def fly_quick(plan: FormationPlan) -> FormationResult:
     """Fly a formation with its events on point masses, which start in their slots in the air."""
     formation = plan.formation()
-    quick = plan.specification.quick
-    fleet = PointMassFleet(plan.places, quick.model(), yaw=float(plan.path.yaw[0]))
+    fleet = PointMassFleet(plan.places, yaw=float(plan.path.yaw[0]))
     recording = FormationRecording(formation)
     events = EventQueue(plan.events)
     until = formation.behaviour.notice + round(1e6 * plan.duration)
 
-    period = round(1e6 / quick.rate)
     while True:
         states = fleet.states()
         setpoints = formation.tick(states)
@@ -233,4 +234,4 @@ def fly_quick(plan: FormationPlan) -> FormationResult:
         if states.time >= until:
             return recording.result(plan)
         fleet.command(setpoints)
-        fleet.advance(min(states.time + period, until))
+        fleet.advance(min(states.time + PERIOD, until))

@@ -30,7 +30,7 @@ from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.mission_file import check_mission
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
-from sitl_bridge.swarm.formation.files import load_offsets, read_csv
+from sitl_bridge.swarm.formation.files import read_csv
 
 
 def _recorded_wind(path: Path) -> object:
@@ -52,7 +52,6 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "octree": ("x.bt", lambda path: load_octree(path, "ned")),
     "texture": ("x.png", load_texture),
     "sdf": ("x.sdf", load_world),
-    "offsets": ("x.csv", lambda path: load_offsets(path, 3)),
     "class": ("x.py", lambda path: load_class(path, "Mine", CustomSensor, "custom sensor")),
 }
 

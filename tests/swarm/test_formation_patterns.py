@@ -16,7 +16,7 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.swarm.formation.assignment import assign, assign_wide, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, in_world
-from sitl_bridge.swarm.formation.files import COLUMNS, load_offsets, read_csv, write_csv
+from sitl_bridge.swarm.formation.files import COLUMNS, read_csv, write_csv
 from sitl_bridge.swarm.formation.patterns import (
     NAMES,
     SHAPES,
@@ -105,26 +105,6 @@ def test_slots_that_are_too_close_are_named() -> None:
     slots = np.array([[0.0, 0, 0], [3, 0, 0], [3, 0, 0.5]])
     with pytest.raises(UserError, match=r"slots 1 and 2 are 0.50 m apart, below the limit of 1 m"):
         check_separation(slots, 1.0, "mine")
-
-
-@pytest.mark.parametrize("name", ["offsets.csv", "offsets.yaml"])
-def test_offsets_come_from_a_file(tmp_path: Path, name: str) -> None:
-    text = {
-        "offsets.csv": "forward,right,down\n0,0,0\n-2,1.5,0.5\n",
-        "offsets.yaml": "offsets: [[0, 0, 0], [-2, 1.5, 0.5]]\n",
-    }[name]
-    (tmp_path / name).write_text(text)
-    assert load_offsets(tmp_path / name, 2).tolist() == [[0, 0, 0], [-2, 1.5, 0.5]]
-    with pytest.raises(ConfigurationError, match="2 slots for 3 vehicles"):
-        load_offsets(tmp_path / name, 3)
-
-
-def test_every_faulty_line_of_an_offset_file_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "o.csv"
-    file.write_text("forward,right,down\n0,0,0\n1,x,2\n\n1,2\n")
-    with pytest.raises(ConfigurationError) as caught:
-        load_offsets(file, 3)
-    assert [fault.split(":")[0] for fault in caught.value.faults] == ["line 3", "line 5"]
 
 
 def test_a_formation_heading_east_has_forward_in_the_east() -> None:

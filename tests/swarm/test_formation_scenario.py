@@ -30,7 +30,6 @@ formation:
   heading: 0
   patterns:
     - {at: 0, pattern: v}
-  quick: {rate: 20}
 """
 
 
@@ -95,7 +94,7 @@ def test_every_fault_of_the_section_is_told_with_its_line(tmp_path: Path) -> Non
     told = "\n".join(caught.value.faults)
     assert "line 4: formation.count" in told
     assert "formation.headin: unknown field; did you mean `heading`?" in told
-    assert "line 11: formation.patterns[0]: takes one of pattern, offsets and file" in told
+    assert "line 11: formation.patterns[0]: takes either pattern or offsets" in told
 
 
 def test_a_plan_that_breaks_its_limits_is_refused_before_it_flies(tmp_path: Path) -> None:
@@ -112,21 +111,15 @@ def test_a_plan_that_breaks_its_limits_is_refused_before_it_flies(tmp_path: Path
         load_formation(near)
 
 
-def test_the_leaders_path_comes_from_a_csv_file_or_a_plan(tmp_path: Path) -> None:
+def test_the_leaders_path_comes_from_a_csv_file(tmp_path: Path) -> None:
     waypoints = "    yaw: 0\n    waypoints: [{position: [0, 0, -10], hold: 5}, {position: [5, 0, -10]}]\n"
     path = path_through(np.array([[0.0, 0, -10], [5, 0, -10]]), speed=2.0, acceleration=1.0, yaw=0.0)
     write_csv(tmp_path / "leader.csv", path)
     by_csv = load_formation(scenario(tmp_path, (waypoints, "    csv: leader.csv\n")))
     assert by_csv.path.at(2.0).position == pytest.approx(path.at(2.0).position)
-    plan = load_formation(scenario(tmp_path, (waypoints, f"    plan: {MISSIONS / 'square.plan'}\n")))
-    north, east, _ = np.ptp(plan.path.position, axis=0)
-    assert 10.0 < north < 200.0
-    assert 10.0 < east < 200.0
-    assert plan.path.position[-1, 2] < 0.0
 
 
-def test_offsets_and_roles_come_from_files_beside_the_scenario(tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text("forward,right,down\n0,0,0\n3,0,0\n-3,0,0\n0,4,0\n")
+def test_roles_come_from_a_file_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from sitl_bridge.swarm.formation.roles import Follower\n"
         "class Lower(Follower):\n"
@@ -139,7 +132,7 @@ def test_offsets_and_roles_come_from_files_beside_the_scenario(tmp_path: Path) -
     )
     file = scenario(
         tmp_path,
-        ("pattern: v}", "file: mine.csv}"),
+        ("pattern: v}", "offsets: [[0, 0, 0], [3, 0, 0], [-3, 0, 0], [0, 4, 0]]}"),
         ("heading: 0", "heading: 0\n  roles: {file: mine.py, follower: Lower, options: {depth: 2.5}}"),
     )
     result = fly_quick(load_formation(file))

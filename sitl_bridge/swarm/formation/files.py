@@ -1,21 +1,15 @@
-"""Files of formations: offsets, the leader's trajectory as CSV or as a plan."""
+"""Trajectories as CSV files: the leader's, and those of a plan's vehicles."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.input_file import read_rows
 from sitl_bridge.base.output_file import write_whole
-from sitl_bridge.base.yaml_file import load
-from sitl_bridge.plan import commands
-from sitl_bridge.plan.plan import EARTH_RADIUS
-from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 
 COLUMNS = ("t", "px", "py", "pz", "vx", "vy", "vz", "ax", "ay", "az", "yaw")
@@ -86,71 +80,3 @@ def write_csv(path: Path, trajectory: Trajectory) -> None:
     )
     lines = [",".join(COLUMNS), *(",".join(map(repr, row)) for row in table.tolist())]
     write_whole(path, "\n".join(lines) + "\n")
-
-
-def load_offsets(path: Path, count: int) -> Floats:
-    """Slots from a file: CSV with the header ``forward,right,down``, or YAML with a list ``offsets``.
-
-    Args:
-        path: of the file; ``.csv`` is read as CSV, any other as YAML.
-
-    Returns:
-        (count, 3) m, formation frame, the leader's first.
-
-    Raises:
-        ConfigurationError: with the line of every fault.
-    """
-    rows, lines = _csv_offsets(path) if path.suffix.lower() == ".csv" else _yaml_offsets(path)
-    faults: list[str] = []
-    offsets = []
-    for row, line in zip(rows, lines, strict=True):
-        try:
-            values = [float(value) for value in row]
-        except (TypeError, ValueError):
-            values = []
-        if len(values) != 3 or not all(math.isfinite(value) for value in values):
-            faults.append(f"line {line}: must be three finite numbers: forward, right, down in m")
-        offsets.append(values)
-    if len(rows) != count:
-        faults.append(f"line {lines[-1] if lines else 1}: {len(rows)} slots for {count} vehicles")
-    if faults:
-        raise ConfigurationError(str(path), faults)
-    return np.array(offsets, dtype=np.float64).reshape(count, 3)
-
-
-def _csv_offsets(path: Path) -> tuple[Sequence[Sequence[str | float]], list[int]]:
-    table = read_rows(path)
-    if not table or [cell.strip() for cell in table[0][0]] != ["forward", "right", "down"]:
-        raise ConfigurationError(str(path), ["line 1: the header must be forward,right,down"])
-    return [row for row, _ in table[1:]], [line for _, line in table[1:]]
-
-
-def _yaml_offsets(path: Path) -> tuple[Sequence[Sequence[str | float]], list[int]]:
-    data, lines = load(path)
-    rows = data.get("offsets")
-    if not isinstance(rows, list) or set(data) != {"offsets"}:
-        raise ConfigurationError(str(path), ["line 1: must be a list `offsets` of [forward, right, down]"])
-    return [r if isinstance(r, list) else [] for r in rows], [lines["offsets", i] for i in range(len(rows))]
-
-
-def plan_positions(file: Path) -> list[tuple[float, float, float]]:
-    """Positions of a plan's items in m NED from its planned home, on PX4's sphere.
-
-    Raises:
-        UserError: for a plan without a planned home or without positions.
-    """
-    plan = load_plan(file)
-    latitude, longitude, altitude = plan.home
-    if not math.isfinite(latitude):
-        raise UserError(f"{file}: has no planned home, which is the origin of the formation")
-    if math.isnan(altitude) and any(item.frame not in commands.RELATIVE_FRAMES for item in plan.legs):
-        raise UserError(f"{file}: the planned home has no altitude, but items have altitudes above sea level")
-    points = []
-    for item in plan.legs:
-        north = math.radians(item.point[0] - latitude) * EARTH_RADIUS
-        east = math.radians(item.point[1] - longitude) * EARTH_RADIUS * math.cos(math.radians(latitude))
-        height = item.params[6] - (0.0 if item.frame in commands.RELATIVE_FRAMES else altitude)
-        points.append((north, east, -height))
-    if not points:
-        raise UserError(f"{file}: has no item with a position for the leader")
-    return points

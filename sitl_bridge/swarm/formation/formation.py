@@ -428,7 +428,8 @@ class Formation:
     def _send(self, states: States, on_air: Mask) -> None:
         if states.time < self._next_beacon:
             return
-        self._next_beacon = states.time + self.behaviour.beacon_period
+        # At its rate on average, whatever the ticks; a late beacon is not made up for by more of them.
+        self._next_beacon = max(self._next_beacon + self.behaviour.beacon_period, states.time)
         beacons = np.zeros(len(on_air), BEACON)
         beacons["stamp"] = states.time
         beacons["position"], beacons["velocity"] = states.position, states.velocity

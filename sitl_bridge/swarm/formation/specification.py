@@ -1,7 +1,7 @@
 """The ``formation:`` section of a scenario file, and the checked plan computed from it.
 
 Positions are m NED from the common origin, angles deg, times s since the formation's start.  Files that the
-section names (offsets, the leader's CSV or plan, roles) are relative to the scenario's directory.
+section names (the leader's CSV, roles) are relative to the scenario's directory.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import FieldError, UserError, about
-from sitl_bridge.base.quantities import STRICT, Degrees, Positive, Seconds
+from sitl_bridge.base.quantities import STRICT, Degrees, Seconds
 from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.simulation.events import affected_vehicles
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEventSpecification
-from sitl_bridge.swarm.formation.files import load_offsets, plan_positions, read_csv
+from sitl_bridge.swarm.formation.files import read_csv
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour, LeaderLoss
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern
 from sitl_bridge.swarm.formation.roles import BEACON, SCHEMES, Follower, Leader
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through
-from sitl_bridge.swarm.point_mass import PointMass
 from sitl_bridge.swarm.radio import Kind, RadioSpecification, hops
 
 Motion = Annotated[float, Field(ge=0.01, le=1e4)]
@@ -65,7 +64,7 @@ class Waypoint(BaseModel):
 
 
 class PathSection(BaseModel):
-    """Path of the centre of the formation: one of waypoints, csv and plan."""
+    """Path of the centre of the formation: waypoints or csv."""
 
     model_config = STRICT
 
@@ -75,39 +74,33 @@ class PathSection(BaseModel):
     turn_rate: Motion = Field(20.0, description="deg/s of a turn on the spot")
     waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS, description="in order")
     csv: Path | None = Field(None, description="file with columns t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
-    plan: Path | None = Field(None, description="QGroundControl plan; its planned home is the origin")
 
     @model_validator(mode="after")
     def _one_path(self) -> PathSection:
-        if sum((bool(self.waypoints), self.csv is not None, self.plan is not None)) != 1:
-            raise ValueError("takes one of waypoints, csv and plan")
+        if bool(self.waypoints) == (self.csv is not None):
+            raise ValueError("takes either waypoints or csv")
         return self
 
     def trajectory(self, directory: Path) -> Trajectory:
         """Return the path of the centre.
 
         Raises:
-            UserError: for an invalid CSV file or plan.
+            UserError: for an invalid CSV file.
         """
         if self.csv is not None:
             return read_csv(directory / self.csv)
-        waypoints = self.waypoints
-        if self.plan is not None:
-            waypoints = tuple(Waypoint(position=at) for at in plan_positions(directory / self.plan))
-            if len(waypoints) > MOST_WAYPOINTS:
-                raise UserError(f"{directory / self.plan}: has more than {MOST_WAYPOINTS} positions")
         return path_through(
-            np.array([w.position for w in waypoints]),
+            np.array([w.position for w in self.waypoints]),
             speed=self.speed,
             acceleration=self.acceleration,
-            holds=[w.hold for w in waypoints],
+            holds=[w.hold for w in self.waypoints],
             yaw=None if self.yaw == "along" else math.radians(self.yaw),
             turn_rate=math.radians(self.turn_rate),
         )
 
 
 class PatternSection(BaseModel):
-    """A pattern: a named one, or offsets, given here or in a file."""
+    """A pattern: a named one, or offsets."""
 
     model_config = STRICT
 
@@ -117,29 +110,26 @@ class PatternSection(BaseModel):
     )
     spacing: Distance = Field(4.0, description="m, of a named pattern")
     name: str | None = Field(None, max_length=200, description="in reports; default: the pattern's")
-    file: Path | None = Field(None, description="CSV or YAML of offsets forward, right, down in m")
 
     @model_validator(mode="after")
     def _one_pattern(self) -> PatternSection:
-        if sum(given is not None for given in (self.pattern, self.offsets, self.file)) != 1:
-            raise ValueError("takes one of pattern, offsets and file")
+        if (self.pattern is None) == (self.offsets is None):
+            raise ValueError("takes either pattern or offsets")
         return self
 
     @property
     def label(self) -> str:
         """Name for reports."""
-        return self.name or self.pattern or ("offsets" if self.file is None else str(self.file))
+        return self.name or self.pattern or "offsets"
 
-    def slots(self, count: int, directory: Path) -> Floats:
+    def slots(self, count: int) -> Floats:
         """Return the slots (count, 3) m in the formation's frame.
 
         Raises:
-            UserError: for an unsuitable pattern or offsets, or a faulty file.
+            UserError: for an unsuitable pattern or offsets.
         """
         if self.pattern is not None:
             return pattern(self.pattern, count, self.spacing)
-        if self.file is not None:
-            return load_offsets(directory / self.file, count)
         slots = np.array(self.offsets, dtype=np.float64).reshape(-1, 3)
         if len(slots) != count:
             raise UserError(f"{len(slots)} offsets for {count} vehicles")
@@ -211,22 +201,6 @@ class RolesSection(BaseModel):
         return self
 
 
-class QuickSpecification(BaseModel):
-    """The point masses of the quick simulator; see PointMass."""
-
-    model_config = STRICT
-
-    position_gain: Positive = Field(PointMass.position_gain, description="1/s")
-    velocity_lag: Seconds = Field(PointMass.velocity_lag, description="s; 0 for no lag")
-    max_speed: Motion = Field(PointMass.max_speed, description="m/s")
-    max_acceleration: Motion = Field(PointMass.max_acceleration, description="m/s^2")
-    rate: float = Field(50.0, ge=0.1, le=250.0, description="Hz of setpoints")
-
-    def model(self) -> PointMass:
-        """Return the simulator's parameters."""
-        return PointMass(self.position_gain, self.velocity_lag, self.max_speed, self.max_acceleration)
-
-
 class FormationSection(BaseModel):
     """A formation: number of vehicles, the leader's path, patterns and scheme."""
 
@@ -245,7 +219,6 @@ class FormationSection(BaseModel):
     )
     limits: LimitsSpecification = Field(LimitsSpecification(), description="of the plan")
     duration: Seconds | None = Field(None, description="s; default: until path and moves are over")
-    quick: QuickSpecification = Field(QuickSpecification(), description="point masses of simulate")
     count: int | None = Field(
         None, ge=1, le=MOST_VEHICLES, description="number of vehicles; default: that of the section vehicles"
     )
@@ -385,12 +358,12 @@ def plan_formation(
     bounds = made.limits
     moves = Limits(bounds.separation, bounds.moves.speed, bounds.moves.acceleration)
     with about("start"):
-        choreography = Choreography(made.start.slots(count, directory), moves)
+        choreography = Choreography(made.start.slots(count), moves)
     for i, move in enumerate(made.patterns):
         with about("patterns", i):
             choreography.add(
                 move.label,
-                move.slots(count, directory),
+                move.slots(count),
                 round(1e6 * move.at),
                 duration=None if move.duration is None else round(1e6 * move.duration),
             )
