@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag
 
@@ -43,10 +43,9 @@ from sitl_bridge.core.world.world_file import (
 )
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.live.ros2.choices import RosChoices
-from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
-from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene
+from sitl_bridge.swarm.avoidance.neighbours import Obstacle
+from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_scene
 from sitl_bridge.swarm.avoidance.specification import (
-    MOST_OBSTACLES,
     AvoidanceSettings,
     AvoidanceSpecification,
     flight_faults,
@@ -385,25 +384,17 @@ def _avoidance(
     return whole
 
 
-def _obstacles(settings: AvoidanceSettings, world: WorldSpecification, document: Document) -> tuple[Any, ...]:
-    """The obstacles of the file, of the world's scene and of the map."""
-    # Routes without points are refused by flight_faults.
-    routes = [route for route in settings.plans() if route.points or route.table]
-    found = [*settings.obstacles]
-    field: FieldPath = ("avoidance", "scene")
+def _obstacles(
+    settings: AvoidanceSettings, world: WorldSpecification, document: Document
+) -> tuple[Obstacle, ...]:
+    """The obstacles of the world's scene."""
+    routes = settings.plans()
+    if not settings.scene or not routes:
+        return ()
     try:
-        if settings.scene and routes:
-            found += obstacles_of_scene(world.scene, routes)
-        field = ("avoidance", "map")
-        if settings.map is not None and routes:
-            file = Path(document.source).parent / settings.map
-            found += obstacles_of_map(OccupancyMap.load(file), routes)
+        return obstacles_of_scene(world.scene, routes)
     except UserError as error:
-        raise document.error(field, str(error)) from error
-    if len(found) > MOST_OBSTACLES:
-        message = f"{len(found)} obstacles with those of scene and map; {MOST_OBSTACLES} is the most"
-        raise document.error(("avoidance",), message)
-    return tuple(found)
+        raise document.error(("avoidance", "scene"), str(error)) from error
 
 
 _Start = tuple[str | None, tuple[float, float, float], float]

@@ -29,9 +29,11 @@ from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.neighbours import (
     Broadcast,
     Neighbourhood,
+    Obstacle,
     priority_graph,
 )
-from sitl_bridge.swarm.avoidance.references import Route, Table
+from sitl_bridge.swarm.avoidance.records import BOX, SPHERE
+from sitl_bridge.swarm.avoidance.references import Route
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, check_scenario
 
@@ -104,13 +106,6 @@ def test_a_short_leg_never_reaches_its_speed() -> None:
     )
     assert rows[:, 4].max() == pytest.approx(1.0, abs=0.01)
     assert rows[-1, 1] == pytest.approx(1.0)
-
-
-def test_a_table_passes_its_points_from_rest_to_rest() -> None:
-    table = Table([0.0, 2.0, 4.0], [(0, 0, -5), (2, 1, -5), (4, 0, -5)])
-    rows = table.sample(np.array([0.0, 2.0, 4.0, 9.0]))
-    np.testing.assert_allclose(rows[:, :3], [(0, 0, -5), (2, 1, -5), (4, 0, -5), (4, 0, -5)], atol=1e-12)
-    np.testing.assert_allclose(rows[[0, 2, 3], 3:9], 0.0, atol=1e-12)
 
 
 # --- observer
@@ -391,16 +386,17 @@ def scenario(**changes: Any) -> AvoidanceSpecification:
             {"routes": [{"name": "a", "points": [(0, 0, 0)]}, {"name": "a", "points": [(5, 0, 0)]}]},
             "called 'a'",
         ),
-        ({"routes": [{"name": "a"}]}, "points or a table"),
-        ({"routes": [{"name": "a", "table": [(0, 0, 0, 0), (0, 1, 0, 0)]}]}, "rising"),
         (
             {"routes": [{"name": "a", "points": [(0, 0, 0), (4, 0, 0)], "acceleration": 9.0}]},
             "25.0 deg of tilt",
         ),
-        ({"routes": [{"name": "a", "table": [(0, 0, 0, 0), (1, 0, 0, -9)]}]}, "vertical"),
+        (
+            {"routes": [{"name": "a", "points": [(0, 0, 0), (0, 0, -9)], "acceleration": 9.0}]},
+            "vertical",
+        ),
         ({"routes": [{"name": "a", "points": [(0, 0, 0), (30, 0, 0)], "speed": 4.0}]}, "4.0 m/s; the"),
-        ({"obstacles": [{"kind": "sphere", "centre": (4, 0, -5), "radius": 1.0}]}, "ends -1.00 m from"),
-        ({"obstacles": [{"kind": "box", "centre": (0, 0, -4.2), "edges": (1, 1, 1)}]}, "starts 0.30 m from"),
+        ({"obstacles": [Obstacle(SPHERE, (4, 0, -5), (1, 0, 0), "ball")]}, "ends -1.00 m .* of ball"),
+        ({"obstacles": [Obstacle(BOX, (0, 0, -4.2), (0.5, 0.5, 0.5))]}, "starts 0.30 m from"),
     ],
 )
 def test_a_scenario_that_cannot_fly_is_refused_with_the_reason(changes: dict[str, Any], message: str) -> None:
@@ -419,7 +415,7 @@ def test_a_sound_scenario_is_accepted() -> None:
         ("controller: {distances: {minimum: 1.5}}", "minimum must be less than threshold"),
         ("noise: {position: -1.0}", "noise.position"),
         ("noise: {attitude: 95.0}", "avoidance.noise.attitude"),
-        ("obstacles: [{kind: pyramid, centre: [0.0, 0.0, 0.0]}]", "obstacles"),
+        ("routes: [{name: a, points: []}]", "points"),
         ("priorities: [a]", "did you mean `priority`"),
     ],
 )

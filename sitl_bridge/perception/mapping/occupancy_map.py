@@ -199,28 +199,11 @@ class OccupancyMap:
 
     def copy(self) -> OccupancyMap:
         """Return a map with the same cells, which later scans into this one do not change."""
-        return self._part(slice(None), slice(None), slice(None))
-
-    def within(self, low: ArrayLike, high: ArrayLike) -> OccupancyMap:
-        """Return the part of the map that has a share in a box.
-
-        Args:
-            low: (3,) m NED, least corner.
-            high: (3,) m NED, greatest corner.
-        """
-        shape = np.array(self.log_odds.shape)
-        first = np.clip(np.floor(np.asarray(low, float) / self.cell) - self.first, 0, shape)
-        last = np.clip(np.ceil(np.asarray(high, float) / self.cell) - self.first, first, shape)
-        north, east, down = (slice(int(a), int(b)) for a, b in zip(first, last, strict=True))
-        return self._part(north, east, down)
-
-    def _part(self, *cells: slice) -> OccupancyMap:
-        part = OccupancyMap(self.cell)
-        part.time, part._model = self.time, self._model
-        part.log_odds = self.log_odds[cells].copy()
-        part.first = self.first + [at.start or 0 for at in cells]
-        part._marks = np.zeros(part.log_odds.shape, np.uint8)
-        return part
+        made = OccupancyMap(self.cell)
+        made.time, made._model = self.time, self._model
+        made.log_odds, made.first = self.log_odds.copy(), self.first.copy()
+        made._marks = np.zeros(made.log_odds.shape, np.uint8)
+        return made
 
     # ------------------------------------------------------------------ files
 

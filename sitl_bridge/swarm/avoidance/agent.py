@@ -18,7 +18,7 @@ from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector, to_vector
 from sitl_bridge.swarm.avoidance.optimal_control_problem import follow_yaw
 from sitl_bridge.swarm.avoidance.records import SPHERE, STATES
-from sitl_bridge.swarm.avoidance.references import Reference, Route
+from sitl_bridge.swarm.avoidance.references import Route
 from sitl_bridge.swarm.avoidance.solver import PlanStatus, Solver
 
 
@@ -68,7 +68,7 @@ class Agent:
     def __init__(
         self,
         name: str,
-        reference: Reference,
+        reference: Route,
         settings: ControllerSettings | None = None,
         *,
         avoids: Iterable[str] = (),

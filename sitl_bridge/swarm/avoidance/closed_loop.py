@@ -165,7 +165,7 @@ class Flight:
 
     def clearances(self) -> Floats:
         """(t,) m from the surface of the nearest obstacle; inf without obstacles."""
-        entities = obstacle_entities(self.scenario.bodies(), self.scenario.controller.distances)
+        entities = obstacle_entities(self.scenario.obstacles, self.scenario.controller.distances)
         normal = np.zeros(3)
         out = np.full(len(self.time), math.inf)
         for k, positions in enumerate(np.ascontiguousarray(self.state[:, :, :3])):
@@ -197,14 +197,14 @@ class Flight:
 
 def make_agents(scenario: AvoidanceSpecification, start: int = START) -> list[Agent]:
     """The predictive controllers of a scenario's vehicles, whose references start at ``start`` us."""
-    graph, obstacles = scenario.graph(), scenario.bodies()
+    graph = scenario.graph()
     return [
         Agent(
             plan.name,
             plan.reference(),
             scenario.controller,
             avoids=graph[plan.name],
-            obstacles=obstacles,
+            obstacles=scenario.obstacles,
             start=start,
         )
         for plan in scenario.plans()

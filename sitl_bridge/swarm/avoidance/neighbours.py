@@ -52,6 +52,7 @@ class Obstacle:
     kind: int  # SPHERE, CYLINDER (upright) or BOX (along the axes)
     centre: Vector  # m NED
     size: Vector  # m: radius; radius and half height; half edges
+    name: str = field(default="", compare=False)  # in messages
 
 
 def obstacle_entities(obstacles: Sequence[Obstacle], distances: Distances) -> Records:

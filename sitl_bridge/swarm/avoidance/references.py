@@ -1,15 +1,12 @@
-"""References to follow: where a vehicle should be, at any time.  None of them knows of the others.
+"""The reference to follow: where a vehicle should be, at any time.  It does not know of the others.
 
-Every one is sampled into rows of REFERENCE_WIDTH columns: position, velocity, acceleration (NED), yaw and
+It is sampled into rows of REFERENCE_WIDTH columns: position, velocity, acceleration (NED), yaw and
 yaw rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
 from sitl_bridge.base.arrays import Floats
@@ -105,35 +102,3 @@ class Route:
             seconds, out,
         )  # fmt: skip
         return out
-
-
-class Table:
-    """A user's own reference: a smooth course through points at given times, at rest at both ends.
-
-    Args:
-        times: (p,) s, rising, p >= 2.
-        points: (p, 3) m NED.
-        yaw: rad.
-    """
-
-    def __init__(self, times: Sequence[float], points: ArrayLike, *, yaw: float = 0.0) -> None:
-        t, p = np.asarray(times, dtype=np.float64), np.asarray(points, dtype=np.float64)
-        self._splines = [scipy.interpolate.CubicSpline(t, p, bc_type="clamped")]
-        self._splines += [self._splines[0].derivative(1), self._splines[0].derivative(2)]
-        self._start, self.duration = float(t[0]), float(t[-1])
-        self._yaw = yaw
-
-    def sample(self, seconds: Floats) -> Floats:
-        """(k, 11) at (k,) s since the start."""
-        t = np.clip(seconds, self._start, self.duration)
-        underway = (seconds > self._start) & (seconds < self.duration)
-        out = np.zeros((len(seconds), REFERENCE_WIDTH))
-        out[:, :3] = self._splines[0](t)
-        out[:, 3:6] = np.where(underway[:, None], self._splines[1](t), 0.0)
-        out[:, 6:9] = np.where(underway[:, None], self._splines[2](t), 0.0)
-        out[:, 9] = self._yaw
-        return out
-
-
-Reference = Route | Table
-"""Reference that an agent follows."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -30,21 +29,14 @@ from sitl_bridge.swarm.avoidance.neighbours import (
     obstacle_entities,
     priority_graph,
 )
-from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, SPHERE
-from sitl_bridge.swarm.avoidance.references import Reference, Route, Table
+from sitl_bridge.swarm.avoidance.references import Route
 from sitl_bridge.swarm.avoidance.separation import separation
 from sitl_bridge.swarm.interface import LANDING_SEPARATION
 from sitl_bridge.swarm.radio import RadioSpecification
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False, ge=-1e5, le=1e5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
-Row = tuple[NotNegative, Coordinate, Coordinate, Coordinate]
 Name = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_-]+$")]
-
-ObstacleName = Annotated[str, Field(max_length=100)]
-
-MOST_OBSTACLES = 64
-"""Obstacles of a scenario; every vehicle weighs all of them at every point of its plan."""
 
 LED_GRAPHS = ("star", "inwards")
 """Graphs of the radio that are about a leader."""
@@ -54,11 +46,8 @@ class RouteSpecification(Section):
     """The reference of one vehicle, which need not keep clear of others."""
 
     name: Name = Field(description="of the vehicle")
-    points: Annotated[tuple[Point, ...], Field(max_length=500)] = Field(
-        (), description="m north, east, down; straight legs from rest to rest, the first point is the start"
-    )
-    table: Annotated[tuple[Row, ...], Field(max_length=5000)] = Field(
-        (), description="instead of points: rows of s, m north, east, down; a smooth path through them"
+    points: Annotated[tuple[Point, ...], Field(min_length=1, max_length=500)] = Field(
+        description="m north, east, down; straight legs from rest to rest, the first point is the start"
     )
     speed: Positive = Field(2.0, description="m/s between points")
     acceleration: Positive = Field(1.5, description="m/s^2 between points")
@@ -72,24 +61,21 @@ class RouteSpecification(Section):
 
     def start(self) -> tuple[float, float, float]:
         """m NED of where it starts."""
-        return self.points[0] if self.points else self.table[0][1:]
+        return self.points[0]
 
     def goal(self) -> tuple[float, float, float]:
         """m NED of where its reference ends."""
-        return self.points[-1] if self.points else self.table[-1][1:]
+        return self.points[-1]
 
-    def reference(self) -> Reference:
+    def reference(self) -> Route:
         """The reference itself."""
-        if self.points:
-            return Route(
-                self.points,
-                speed=self.speed,
-                acceleration=self.acceleration,
-                yaw=self.heading,
-                depart=self.depart,
-            )
-        rows = np.array(self.table)
-        return Table(rows[:, 0].tolist(), rows[:, 1:], yaw=self.heading)
+        return Route(
+            self.points,
+            speed=self.speed,
+            acceleration=self.acceleration,
+            yaw=self.heading,
+            depart=self.depart,
+        )
 
 
 class SwapCircle(Section):
@@ -118,47 +104,6 @@ class SwapCircle(Section):
         return tuple(routes)
 
 
-class SpherePlan(Section):
-    """A ball."""
-
-    kind: Literal["sphere"] = Field(description="of obstacle")
-    name: ObstacleName = Field("", description="in messages")
-    centre: Point = Field(description="m north, east, down")
-    radius: Positive = Field(description="m")
-
-    def obstacle(self) -> Obstacle:
-        """For the controller."""
-        return Obstacle(SPHERE, self.centre, (self.radius, 0.0, 0.0))
-
-
-class CylinderPlan(Section):
-    """An upright cylinder."""
-
-    kind: Literal["cylinder"] = Field(description="of obstacle")
-    name: ObstacleName = Field("", description="in messages")
-    centre: Point = Field(description="m north, east, down, of its middle")
-    radius: Positive = Field(description="m")
-    height: Positive = Field(description="m")
-
-    def obstacle(self) -> Obstacle:
-        """For the controller."""
-        return Obstacle(CYLINDER, self.centre, (self.radius, 0.5 * self.height, 0.0))
-
-
-class BoxPlan(Section):
-    """A box along the axes."""
-
-    kind: Literal["box"] = Field(description="of obstacle")
-    name: ObstacleName = Field("", description="in messages")
-    centre: Point = Field(description="m north, east, down, of its middle")
-    edges: tuple[Positive, Positive, Positive] = Field(description="m along north, east, down")
-
-    def obstacle(self) -> Obstacle:
-        """For the controller."""
-        north, east, down = self.edges
-        return Obstacle(BOX, self.centre, (0.5 * north, 0.5 * east, 0.5 * down))
-
-
 class Noise(Section):
     """Errors of a vehicle's own estimate in ``simulate``; white from tick to tick unless correlated."""
 
@@ -182,19 +127,10 @@ class AvoidanceSettings(Section):
         (), description="one a vehicle"
     )
     circle: SwapCircle | None = Field(None, description="of further vehicles, which swap places")
-    obstacles: Annotated[
-        tuple[Annotated[SpherePlan | CylinderPlan | BoxPlan, Field(discriminator="kind")], ...],
-        Field(max_length=MOST_OBSTACLES),
-    ] = Field((), description="spheres, cylinders, boxes")
     scene: bool = Field(
         True,
-        description="whether the static objects of the world's scene near the routes are obstacles, too;"
+        description="whether the static objects of the world's scene near the routes are obstacles;"
         " other than spheres, upright cylinders and level boxes are taken as the box that holds them",
-    )
-    map: Path | None = Field(
-        None,
-        description="occupancy map (.npz), relative to this file, whose occupied cells near the routes are"
-        " obstacles, too",
     )
     priority: tuple[Name, ...] = Field(
         (), description="names of vehicles in falling priority; empty: all avoid all (section 4.7)"
@@ -219,15 +155,12 @@ class AvoidanceSpecification(AvoidanceSettings):
     name: Name = Field(description="for reports")
     radio: RadioSpecification = Field(RadioSpecification(), description="between the vehicles")
     world: WorldSpecification = Field(WorldSpecification(), description="in which they fly")
+    obstacles: tuple[Obstacle, ...] = Field((), description="of the world's scene")
 
     def wind(self) -> tuple[float, float, float]:
         """Steady wind in m/s NED."""
         north, east, down = self.world.wind.pack(0)[0]["steady"].tolist()
         return north, east, down
-
-    def bodies(self) -> tuple[Obstacle, ...]:
-        """The obstacles as the controller takes them."""
-        return tuple(obstacle.obstacle() for obstacle in self.obstacles)
 
     def with_model(self, model: AttitudeModel) -> AvoidanceSpecification:
         """The same with an identified attitude model, unless it says its own."""
@@ -276,29 +209,19 @@ def flight_faults(scenario: AvoidanceSpecification) -> Iterator[tuple[FieldPath,
     for i, link in enumerate(scenario.radio.links):
         if not all(0 <= number < len(plans) for number in link):
             yield ("radio", "links", i), f"the vehicles are numbered 0 to {len(plans) - 1}"
-    flyable = []
-    for i, plan in enumerate(plans):
-        where = ("routes", i) if i < len(scenario.routes) else ("circle",)
-        if bool(plan.points) == bool(plan.table):
-            yield where, f"{plan.name}: give either points or a table"
-        elif plan.table and not _is_table(plan):
-            yield where, f"{plan.name}: the table needs two rows or more with rising times"
-        else:
-            flyable.append((where, plan))
-            yield from _reference_faults(where, plan, scenario)
+    places: list[FieldPath] = [
+        ("routes", i) if i < len(scenario.routes) else ("circle",) for i in range(len(plans))
+    ]
+    for where, plan in zip(places, plans, strict=True):
+        yield from _reference_faults(where, plan, scenario)
     minimum = scenario.controller.distances.minimum
-    for (_, first), (where, second) in itertools.combinations(flyable, 2):
+    for (_, first), (where, second) in itertools.combinations(zip(places, plans, strict=True), 2):
         apart = math.dist(first.start(), second.start())
         if apart < minimum:
             yield where, f"{first.name} and {second.name} start {apart:.2f} m apart; {minimum} m must be kept"
         apart = math.dist(first.goal(), second.goal())
         if apart < minimum:
             yield where, f"{first.name} and {second.name} end {apart:.2f} m apart; {minimum} m must be kept"
-
-
-def _is_table(plan: RouteSpecification) -> bool:
-    times = [row[0] for row in plan.table]
-    return len(times) >= 2 and all(a < b for a, b in itertools.pairwise(times))
 
 
 def _reference_faults(
@@ -329,7 +252,7 @@ def _reference_faults(
     if not scenario.obstacles:
         return
     distances = scenario.controller.distances
-    entities = obstacle_entities(scenario.bodies(), distances)
+    entities = obstacle_entities(scenario.obstacles, distances)
     normal = np.zeros(3)
     for what, point in (("starts", plan.start()), ("ends", plan.goal())):
         for i, entity in enumerate(entities):
@@ -338,7 +261,7 @@ def _reference_faults(
                 yield (
                     where,
                     f"{plan.name}: {what} {clear:.2f} m from the surface of "
-                    f"{scenario.obstacles[i].name or f'obstacles[{i}]'}; "
+                    f"{scenario.obstacles[i].name}; "
                     f"{distances.obstacle_minimum} m must be kept",
                 )
 
