@@ -9,53 +9,33 @@ TYPE_CHECKING = False  # of typing, which would be the first slow import of the 
 if TYPE_CHECKING:
     from typing import Any
 
-    from sitl_bridge.analysis import report
-    from sitl_bridge.api import faults, planning
-    from sitl_bridge.api import scene_objects as scene
-    from sitl_bridge.api.airframe_choice import Airframe
-    from sitl_bridge.api.flights import FlightResult, fly
-    from sitl_bridge.api.link_server import serve
-    from sitl_bridge.api.physics import Simulation
-    from sitl_bridge.api.sitl import Sitl
-    from sitl_bridge.api.truth_table import TruthTable
-    from sitl_bridge.api.world_choice import World
-    from sitl_bridge.autopilot.control.user_controller import Controller, VehicleModel, Wrench
-    from sitl_bridge.base.errors import ConfigurationError, UserError
-    from sitl_bridge.core.dynamics.custom_rotor import RotorLaw
-    from sitl_bridge.core.dynamics.proximity import Proximity
-    from sitl_bridge.core.sensors.custom import CustomSensor, Truth
-    from sitl_bridge.core.world.custom_wind import WindField
-    from sitl_bridge.lab import environments as learning
-    from sitl_bridge.live.outlets import CustomOutlet
-    from sitl_bridge.session.stacks import Message
+    from sitl_bridge.analysis import report as report
+    from sitl_bridge.api import faults as faults
+    from sitl_bridge.api import planning as planning
+    from sitl_bridge.api import scene_objects
+    from sitl_bridge.api.airframe_choice import Airframe as Airframe
+    from sitl_bridge.api.flights import FlightResult as FlightResult
+    from sitl_bridge.api.flights import fly as fly
+    from sitl_bridge.api.link_server import serve as serve
+    from sitl_bridge.api.physics import Simulation as Simulation
+    from sitl_bridge.api.sitl import Sitl as Sitl
+    from sitl_bridge.api.truth_table import TruthTable as TruthTable
+    from sitl_bridge.api.world_choice import World as World
+    from sitl_bridge.autopilot.control.user_controller import Controller as Controller
+    from sitl_bridge.autopilot.control.user_controller import VehicleModel as VehicleModel
+    from sitl_bridge.autopilot.control.user_controller import Wrench as Wrench
+    from sitl_bridge.base.errors import ConfigurationError as ConfigurationError
+    from sitl_bridge.base.errors import UserError as UserError
+    from sitl_bridge.core.dynamics.custom_rotor import RotorLaw as RotorLaw
+    from sitl_bridge.core.dynamics.proximity import Proximity as Proximity
+    from sitl_bridge.core.sensors.custom import CustomSensor as CustomSensor
+    from sitl_bridge.core.sensors.custom import Truth as Truth
+    from sitl_bridge.core.world.custom_wind import WindField as WindField
+    from sitl_bridge.lab import environments
+    from sitl_bridge.live.outlets import CustomOutlet as CustomOutlet
+    from sitl_bridge.session.stacks import Message as Message
 
-__all__ = [
-    "Airframe",
-    "ConfigurationError",
-    "Controller",
-    "CustomOutlet",
-    "CustomSensor",
-    "FlightResult",
-    "Message",
-    "Proximity",
-    "RotorLaw",
-    "Simulation",
-    "Sitl",
-    "Truth",
-    "TruthTable",
-    "UserError",
-    "VehicleModel",
-    "WindField",
-    "World",
-    "Wrench",
-    "faults",
-    "fly",
-    "learning",
-    "planning",
-    "report",
-    "scene",
-    "serve",
-]
+    learning, scene = environments, scene_objects
 
 __version__: str
 
@@ -91,6 +71,8 @@ _MODULES = {
     "scene": "api.scene_objects",
 }
 """Public modules."""
+
+__all__ = [*_HOMES, *_MODULES]
 
 
 def __getattr__(name: str) -> "Any":

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from sitl_bridge.api.fleet_clock import FleetClock
-from sitl_bridge.api.stacks import no_mavlink
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import ACCEPTED, NAN3, WARNING, OffboardTarget
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays
-from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.vehicle_status import RESULTS, mode_name
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items
@@ -54,16 +52,6 @@ class FleetStacks(FlightStacks):
     def on_ground(self, vehicle: int) -> bool:
         """Whether a vehicle stands on something."""
         return bool(self.fleet.simulation.states[vehicle]["in_contact"])
-
-    def send(self, vehicle: int, message: MavlinkMessage) -> None:
-        """Refuse: there is no MAVLink."""
-        del vehicle, message
-        raise no_mavlink("send")
-
-    def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
-        """Refuse: there is no MAVLink."""
-        del vehicle, number
-        raise no_mavlink("received")
 
     @property
     def steps_to_look(self) -> int:

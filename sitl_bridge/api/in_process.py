@@ -17,7 +17,7 @@ from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.api.fleet_clock import FleetClock
 from sitl_bridge.api.fleet_stacks import FleetStacks
-from sitl_bridge.api.stacks import Flown, Stacks
+from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.truth_table import Recording, TruthTable
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.flight_log import NAME
@@ -41,7 +41,7 @@ from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_reader import FlightLog
-from sitl_bridge.session.outcome import conclude
+from sitl_bridge.session.outcome import FlightOutcome, conclude
 from sitl_bridge.session.settings import BUILTIN, AutopilotChoice, FlightSettings
 from sitl_bridge.session.stacks import READY_LIMIT, ROUND
 
@@ -120,7 +120,7 @@ class InProcessStacks(Stacks):
         self._pool = pool or FleetPool()
         self._place = RunDirectory(settings.runs, settings.name) if files and record else None
         self._errors = ErrorLog(print_error)
-        self._flown: Flown | None = None
+        self._flown: FlightOutcome | None = None
         self._running: dict[int, int] = {}
         """Place among the events of the run, by the identity of an event that began by hand."""
         self.logs = {vehicle.name: self._log(vehicle.name, record) for vehicle in settings.vehicles}
@@ -251,7 +251,7 @@ class InProcessStacks(Stacks):
         self._running[id(event)] = len(self._facts["events"])
         self._facts["events"].append(event.model_dump(mode="json") | {"at": at})
 
-    def finish(self, reason: str) -> Flown:
+    def finish(self, reason: str) -> FlightOutcome:
         """End and judge the flight, and write its summary where there are files."""
         if self._flown is not None:
             return self._flown
@@ -282,7 +282,7 @@ class InProcessStacks(Stacks):
             )
             for i, vehicle in enumerate(self.settings.vehicles)
         ]
-        flown = conclude(
+        self._flown = conclude(
             self.settings,
             {"reason": reason, "interrupted": False},
             simulation,
@@ -291,8 +291,6 @@ class InProcessStacks(Stacks):
             [(outcome, ()) for outcome in outcomes],
             self._errors,
         )
-        files = [(name, path) for name, path in flown.logs.items() if name != "ground truth"]
-        self._flown = Flown(flown.run, flown.verdict, files)
         self._pool.give_back(self._key, self.fleet)
         return self._flown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sitl_bridge.api.stacks import Flown, Stacks
+from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.core.simulation.events import (
     EventSpecification,
@@ -13,6 +13,7 @@ from sitl_bridge.core.simulation.events import (
     StackEvent,
     apply_event,
 )
+from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.ready_session import ReadySession
 
 
@@ -27,7 +28,7 @@ class LinkedStacks(Stacks):
         super().__init__(session.settings)
         self.session, self.simulation, self.source = session, session.simulation, session.server
         self.commands, self.hosts = session.linked_vehicles(), session.server.hosts
-        self._flown: Flown | None = None
+        self._flown: FlightOutcome | None = None
 
     # ------------------------------------------------------------------ the simulation
 
@@ -76,13 +77,10 @@ class LinkedStacks(Stacks):
                 self.session.vehicles[vehicle].fail(event)
         self.session.call(now)
 
-    def finish(self, reason: str) -> Flown:
+    def finish(self, reason: str) -> FlightOutcome:
         """End and judge the flight, and write its summary."""
         if self._flown is None:
-            outcome = self.session.end(reason)
-            files = [("run directory", self.directory)]
-            files += [("summary", outcome.logs["summary"])] if "summary" in outcome.logs else []
-            self._flown = Flown(outcome.run, outcome.verdict, files)
+            self._flown = self.session.end(reason)
         return self._flown
 
     def close(self) -> None:

@@ -198,18 +198,6 @@ class Simulation(VehicleArrays):
         self._core.states["external_force"] = self._rows("push: force", force, 3)
         self._core.states["external_moment"] = self._rows("push: moment", moment, 3)
 
-    def _rows(self, name: str, value: ArrayLike, columns: int) -> Floats:
-        """A finite value of each vehicle."""
-        given = np.asarray(value, dtype=np.float64)
-        try:
-            rows = np.broadcast_to(given, (len(self), columns))
-        except ValueError as error:
-            raise UserError(f"{name} has the shape {given.shape}, not ({len(self)}, {columns})") from error
-        if not np.isfinite(rows).all():
-            bad = self.names[int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])]
-            raise UserError(f"{name} of vehicle {bad} is not finite")
-        return rows
-
     def _parse_mask(self, mask: ArrayLike | None, what: str) -> Mask:
         chosen = np.ones(len(self), np.bool_) if mask is None else np.asarray(mask)
         if chosen.shape != (len(self),) or chosen.dtype != np.bool_:

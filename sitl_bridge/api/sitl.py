@@ -22,7 +22,6 @@ from sitl_bridge.api.pool import FlightPool, needs_processes
 from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.vehicle_arrays import place_vehicles, validate_parameters, validate_seed, validate_speed
 from sitl_bridge.api.vehicles import Vehicles
-from sitl_bridge.api.was_attribute import was_attribute
 from sitl_bridge.api.world_choice import WindChoice, World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -85,7 +84,6 @@ class Flight(Vehicles):
         self._settings, self._faults, self._pool = settings, tuple(faults), pool
         self._linked, self._owns_pool, self._controllers = linked, owns_pool, controllers
         self._files, self._kept = files, record
-        self._verdict: Verdict | None = None
         self._seed_step, self._published = 0, False
         super().__init__([self._open()], range(len(settings.vehicles)), alone)
 
@@ -155,7 +153,6 @@ class Flight(Vehicles):
             self._seed_step = validate_seed(seed) - self._settings.seed
             self._settings = replace(self._settings, seed=validate_seed(seed))
         self._stacks.close()
-        self._verdict = None
         self._flight[0] = self._open()
 
     # ------------------------------------------------------------------ what happens to them
@@ -231,20 +228,13 @@ class Flight(Vehicles):
         """
         return self._stacks.directory
 
-    @was_attribute
-    def verdict(self) -> Verdict:
-        """End the flight and judge it; ``verdict().check()`` raises what went wrong.  Safe to call twice."""
-        return self.finish()
-
-    def finish(self, reason: str = "") -> Verdict:
-        """End and judge the flight; safe to call twice.
+    def verdict(self, reason: str = "") -> Verdict:
+        """End the flight and judge it; ``verdict().check()`` raises what went wrong.  Safe to call twice.
 
         Args:
             reason: why it failed, where the program knows better.
         """
-        if self._verdict is None:
-            self._verdict = self._stacks.finish(reason).verdict
-        return self._verdict
+        return self._stacks.finish(reason).verdict
 
     def close(self) -> None:
         """End the flight without judging it; safe to call twice."""
@@ -261,7 +251,7 @@ class Flight(Vehicles):
         try:
             if self._files and self._kept and (kind is None or issubclass(kind, Exception)):
                 named = error is None or isinstance(error, UserError)
-                self.finish(str(error or "") if named else f"{type(error).__name__}: {error}")
+                self.verdict(str(error or "") if named else f"{type(error).__name__}: {error}")
         finally:
             self.close()
 

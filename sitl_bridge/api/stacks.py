@@ -4,37 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from sitl_bridge.analysis.evaluation.run_record import RunRecord
-from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import EventSpecification, ScheduledEvent, affected_vehicles
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.run_clock import RunClock
+from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.settings import FlightSettings
-from sitl_bridge.session.stacks import FlightStacks
-
-
-@dataclass
-class Flown:
-    """A flight that has ended."""
-
-    run: RunRecord  # as read back
-    verdict: Verdict  # on the flight
-    files: list[tuple[str, Path]] = field(default_factory=list)  # what is where
-
-
-def no_mavlink(what: str) -> UserError:
-    """That flight stacks within this process have no MAVLink."""
-    return UserError(
-        f"{what}: this flight of the built-in stack is within this process, where there is no MAVLink;"
-        " give sb.Sitl mavlink=True (of a pytest fixture: take the url before the first command)"
-    )
+from sitl_bridge.session.stacks import FlightStacks, no_mavlink
 
 
 class Stacks(ABC):
@@ -53,14 +33,6 @@ class Stacks(ABC):
         self.settings = settings
         self.names = tuple(vehicle.name for vehicle in settings.vehicles)
         self.airframes = tuple(vehicle.airframe for vehicle in settings.vehicles)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Name the place of a command, which was here before."""
-            if hasattr(FlightStacks, name):
-                raise UserError(f"stacks.{name} is stacks.commands.{name} now")
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ------------------------------------------------------------------ the simulation
 
@@ -129,7 +101,7 @@ class Stacks(ABC):
         return vehicles
 
     @abstractmethod
-    def finish(self, reason: str) -> Flown:
+    def finish(self, reason: str) -> FlightOutcome:
         """End and judge the flight; safe to call twice.
 
         Args:

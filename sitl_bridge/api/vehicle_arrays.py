@@ -42,6 +42,18 @@ class VehicleArrays:
         """The hosts that run the sensors that are sampled between steps."""
         raise NotImplementedError
 
+    def _rows(self, name: str, value: ArrayLike, columns: int, *, same_for_all: bool = True) -> Floats:
+        """A finite value of each vehicle, or where it may be the same one value for all of them."""
+        given, shape = np.asarray(value, dtype=np.float64), (len(self), columns)
+        alike = ((), (columns,), (1, columns)) if same_for_all or len(self) == 1 else ()
+        if given.shape not in (shape, *alike):
+            raise UserError(f"{name} has the shape {given.shape}, not {shape}")
+        rows = np.broadcast_to(given, shape)
+        if not np.isfinite(rows).all():
+            bad = self.names[int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])]
+            raise UserError(f"{name} of vehicle {bad} is not finite")
+        return rows
+
     # ------------------------------------------------------------------ the truth
 
     def _pick(self, rows: AnyArray) -> Any:

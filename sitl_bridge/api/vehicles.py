@@ -15,7 +15,6 @@ from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.thrown_motion import Throw
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.vehicle_arrays import VehicleArrays
-from sitl_bridge.api.was_attribute import was_attribute
 from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler, wrap_angle
@@ -195,7 +194,6 @@ class Vehicles(VehicleArrays):
         """The true motion since the vehicles were ready, with the vehicle axis."""
         return self._stacks.track.select(self._numbers, self.names)
 
-    @was_attribute
     def url(self) -> str:
         """Let simulated time pass by itself, and return where MAVSDK reaches the vehicle.
 
@@ -208,7 +206,6 @@ class Vehicles(VehicleArrays):
             raise UserError("url: these are several vehicles; use urls()")
         return self.urls()[0]
 
-    @was_attribute
     def urls(self) -> tuple[str, ...]:
         """``url`` of each vehicle."""
         urls = self._stacks.urls()
@@ -405,7 +402,7 @@ class Vehicles(VehicleArrays):
         elif north is not None or east is not None or height is not None:
             raise UserError("go_to: give either a position or north, east and height, not both")
         else:
-            places = self._rows(position, 3, "go_to: position", same_for_all=False)
+            places = self._rows("go_to: position", position, 3, same_for_all=False)
         self.follow(places, yaw=yaw, what="go_to")
         if not wait:
             return
@@ -437,7 +434,7 @@ class Vehicles(VehicleArrays):
     def _headings(self, yaw: ArrayLike | None, what: str) -> list[float]:
         if yaw is None:
             return [UNSET] * len(self)
-        headings: list[float] = self._rows(np.reshape(yaw, (-1, 1)), 1, f"{what}: yaw")[:, 0].tolist()
+        headings: list[float] = self._rows(f"{what}: yaw", np.reshape(yaw, (-1, 1)), 1)[:, 0].tolist()
         return headings
 
     def _away(self, i: int, place: Floats) -> float:
@@ -495,7 +492,7 @@ class Vehicles(VehicleArrays):
             raise UserError(f"{what}: give a position, a velocity or an acceleration")
         given = {"position": position, "velocity": velocity, "acceleration": acceleration}
         rows = {
-            name: self._rows(values, 3, f"{what}: {name}", same_for_all=name != "position").tolist()
+            name: self._rows(f"{what}: {name}", values, 3, same_for_all=name != "position").tolist()
             for name, values in given.items()
             if values is not None
         }
@@ -641,7 +638,7 @@ class Vehicles(VehicleArrays):
             raise UserError(f"throw: {seconds!r} s is no time for it; 0.5 s is usual")
         states = self._core.states[self._numbers]
         rows = [
-            self._rows(states[name] if given is None else given, width, f"throw: {name}")
+            self._rows(f"throw: {name}", states[name] if given is None else given, width)
             for name, given, width in (
                 ("velocity", velocity, 3),
                 ("attitude", attitude, 4),
@@ -754,7 +751,7 @@ class Vehicles(VehicleArrays):
             within: m.
         """
         time, places = self._motion()
-        targets = self._places(position)
+        targets = self._rows("reached: position", position, 3)
         verdicts = []
         for i in range(len(self.names)):
             distance = np.linalg.norm(places[:, i] - targets[i], axis=1)
@@ -776,7 +773,7 @@ class Vehicles(VehicleArrays):
             of: m NED.
         """
         _, places = self._motion()
-        targets = self._places(of)
+        targets = self._rows("within: of", of, 3)
         verdicts = []
         for i in range(len(self.names)):
             away = float(np.linalg.norm(places[-1, i] - targets[i]))
@@ -837,10 +834,11 @@ class Vehicles(VehicleArrays):
         """
         _, places = self._motion()
         contact = self._track.rows["in_contact"][-1]
+        level = places[0] if of is None else np.atleast_1d(of)
+        targets = self._rows("landed_within: of", level[..., :2], 2)
         verdicts = []
-        for i in range(len(self.names)):
-            target = places[0, i] if of is None else self._places(of, 2)[i]
-            away = float(np.hypot(*(places[-1, i, :2] - target[:2])))
+        for i, target in enumerate(targets):
+            away = float(np.hypot(*(places[-1, i, :2] - target)))
             climbed = float((places[0, i, 2] - places[:, i, 2]).max())
             who, armed = self._who(i), self._commands.is_armed(self._numbers[i])
             if climbed < 0.3:
@@ -850,7 +848,7 @@ class Vehicles(VehicleArrays):
                 state = "armed" if armed else "disarmed"
                 verdicts.append((False, f"{who}has not landed: it is {state}, at a height of {height:.2f} m"))
             else:
-                text = f"{who}landed {away:.2f} m from {_point(target[:2])}, at {_point(places[-1, i, :2])}"
+                text = f"{who}landed {away:.2f} m from {_point(target)}, at {_point(places[-1, i, :2])}"
                 verdicts.append((away <= distance, f"{text}; {distance:g} m are allowed"))
         return _all(verdicts)
 
@@ -890,19 +888,8 @@ class Vehicles(VehicleArrays):
                     f"{self._commands.title(i)} refuses to {what}: it is not armed; call arm() first"
                 )
 
-    def _rows(self, given: ArrayLike, width: int, what: str, same_for_all: bool = True) -> Floats:
-        """(k, width) finite figures, one row a vehicle."""
-        rows = np.atleast_2d(np.asarray(given, dtype=np.float64))
-        count = len(self)
-        if rows.shape != (count, width) and not (same_for_all and rows.shape == (1, width)):
-            raise UserError(f"{what}: {count} rows of {width} are needed, not the shape {rows.shape}")
-        rows = np.broadcast_to(rows, (count, width)).copy()
-        for i, row in zip(self._numbers, rows, strict=True):
-            if not np.isfinite(row).all():
-                raise UserError(
-                    f"{what}: the figures for {self._commands.title(i)} are not finite: {row.tolist()}"
-                )
-        return rows
+    def _rows(self, name: str, value: ArrayLike, columns: int, *, same_for_all: bool = True) -> Floats:
+        return super()._rows(name, np.atleast_1d(value), columns, same_for_all=same_for_all)
 
     def _motion(self) -> tuple[Floats, Floats]:
         """Times (k,) and true positions (k, n, 3)."""
@@ -913,14 +900,6 @@ class Vehicles(VehicleArrays):
 
     def _who(self, i: int) -> str:
         return f"vehicle {self.names[i]}: " if len(self.names) > 1 else ""
-
-    def _places(self, given: ArrayLike, least: int = 3) -> Floats:
-        """(n, 3) m, one a vehicle."""
-        rows = np.atleast_2d(np.asarray(given, dtype=np.float64))
-        n = len(self.names)
-        if rows.ndim != 2 or rows.shape[0] not in (1, n) or not least <= rows.shape[1] <= 3:
-            raise UserError(f"a place has the figures north, east, down in m, not the shape {rows.shape}")
-        return np.broadcast_to(rows, (n, rows.shape[1])).copy()
 
     def _state_of(self, i: int, *, last_words: bool = True) -> str:
         north, east, down = self._core.states[i]["position"]

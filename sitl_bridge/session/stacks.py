@@ -99,6 +99,14 @@ def end_of_flight() -> UserError:
     return UserError("the flight has ended; sitl.reset() begins another")
 
 
+def no_mavlink(what: str) -> UserError:
+    """That flight stacks within this process have no MAVLink."""
+    return UserError(
+        f"{what}: this flight of the built-in stack is within this process, where there is no MAVLink;"
+        " give sb.Sitl mavlink=True (of a pytest fixture: take the url before the first command)"
+    )
+
+
 class FlightStacks(ABC):
     """Flight stacks of vehicles that are named by their numbers, from 0.
 
@@ -246,21 +254,23 @@ class FlightStacks(ABC):
             UserError: when one refuses or does not answer, with its reasons.
         """
 
-    @abstractmethod
     def send(self, vehicle: int, message: MavlinkMessage) -> None:
         """Send a vehicle a MAVLink message.
 
         Raises:
             UserError: where the flight stacks are within this process.
         """
+        del vehicle, message
+        raise no_mavlink("send")
 
-    @abstractmethod
     def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
         """The last MAVLink message of an id that a vehicle has sent; None before it has sent one.
 
         Raises:
             UserError: as ``send``.
         """
+        del vehicle, number
+        raise no_mavlink("received")
 
     @abstractmethod
     def parameter(self, vehicle: int, name: str) -> float:

@@ -154,8 +154,9 @@ def finish(flight: Flight, reason: str) -> list[str]:
     from sitl_bridge.analysis.report.report_page import write_report
     from sitl_bridge.analysis.report.reported_run import report
 
-    verdict, directory = flight.finish(reason), flight.directory
-    files = [f"{name}: {path}" for name, path in flight.stacks.finish(reason).files]
+    verdict, directory = flight.verdict(reason), flight.directory
+    logs = flight.stacks.finish(reason).logs
+    files = [f"{name}: {logs[name]}" for name in ("run directory", "summary") if name in logs]
     with ErrorLog(print_error).guard(f"writing of the report of {directory}"):
         files.append(f"report: {write_report(report([read_run(directory)]), directory / 'report.html')}")
     others = [text for text in verdict.reasons if text != reason]  # that one is in the traceback

@@ -74,7 +74,8 @@ def test_the_public_names_are_those_of_the_documentation() -> None:
     assert set(re.findall(r"\bsb\.(\w+)", page)) == set(sb.__all__)
     assert len(sb.__all__) <= 25
     for module in (sb.faults, sb.learning, sb.planning, sb.scene):
-        assert all(getattr(module, name).__doc__ for name in module.__all__)
+        names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+        assert all(getattr(module, name).__doc__ for name in names)
     for name in sb.__all__:
         assert getattr(sb, name).__doc__
         assert name in dir(sb)
@@ -182,10 +183,6 @@ def test_parameters_commands_and_modes_go_by_name() -> None:
             drone.received("ATTITUDE")
         with pytest.raises(sb.UserError, match="keeps no record"):
             sitl.verdict()
-        before: Any = sitl
-        for old in (lambda: before.verdict.check(), lambda: f"{before.url}", lambda: [*before.urls]):
-            with pytest.raises(sb.UserError, match=r"is a method now: write (verdict|url|urls)\(\)"):
-                old()
 
 
 def test_a_fault_lasts_as_long_as_its_block_and_is_noted(tmp_path: Path) -> None:
@@ -423,7 +420,7 @@ def test_a_flight_that_is_over_is_freed_without_a_search_for_cycles() -> None:
                 stacks: Any = sitl.stacks
                 held += [weakref.ref(one) for one in (stacks, stacks.simulation, *stacks.logs.values())]
                 sitl.reset()
-            sitl.finish()
+            sitl.verdict()
         del simulation, log, sitl, stacks
         assert [one() for one in held] == [None] * 8
     finally:
@@ -452,9 +449,9 @@ def test_what_a_fleet_cannot_do_is_refused_with_vehicle_and_reason(fleet: sb.Sit
             fleet["b"].arm(limit=0.1)
     fleet.reset()
     fleet.arm()
-    with pytest.raises(sb.UserError, match=r"go_to: position: 2 rows of 3 are needed, not .* \(3, 3\)"):
+    with pytest.raises(sb.UserError, match=r"go_to: position has the shape \(3, 3\), not \(2, 3\)"):
         fleet.go_to(np.zeros((3, 3)))
-    with pytest.raises(sb.UserError, match=r"the figures for vehicle b \(iris\) are not finite"):
+    with pytest.raises(sb.UserError, match="go_to: position of vehicle b is not finite"):
         fleet.go_to([[0.0, 0.0, -2.0], [0.0, np.nan, -2.0]])
     fleet["a"].take_off(2.0)
     with pytest.raises(sb.UserError, match=r"vehicle a \(iris\) refuses to disarm: .* not landed"):
