@@ -14,7 +14,7 @@ from sitl_bridge.core.simulation.events import (
     apply_event,
 )
 from sitl_bridge.session.outcome import FlightOutcome
-from sitl_bridge.session.ready_session import ReadySession
+from sitl_bridge.session.ready_session import ReadySession, ReadyVehicles
 
 
 class LinkedStacks(Stacks):
@@ -27,7 +27,7 @@ class LinkedStacks(Stacks):
     def __init__(self, session: ReadySession) -> None:
         super().__init__(session.settings)
         self.session, self.simulation, self.source = session, session.simulation, session.server
-        self.commands, self.hosts = session.linked_vehicles(), session.server.hosts
+        self.commands, self.hosts = ReadyVehicles(session), session.server.hosts
         self._flown: FlightOutcome | None = None
 
     # ------------------------------------------------------------------ the simulation

@@ -125,7 +125,7 @@ class WarmPool:
         try:
             if one.settled.is_set():
                 one.session.raise_failure()
-            elif one.session.look():
+            elif one.session.look_whether_ready():
                 one.session.hold()
                 one.settled.set()
         except Exception as error:  # noqa: BLE001  (reported; the next flight begins its own session)
@@ -224,7 +224,7 @@ class FlightPool:
             session = ReadySession(replace(settings, vehicles=vehicles))
             for instance in instances:
                 session.on_end(instance.release)
-            session.begin()
+            session.__enter__()
         except BaseException:
             for instance in instances:
                 instance.release()

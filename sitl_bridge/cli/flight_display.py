@@ -19,7 +19,7 @@ from sitl_bridge.analysis.evaluation.verdict import FAILED, INTERRUPTED, SUCCEED
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.settings import BUILTIN
-from sitl_bridge.session.started_stacks import Progress
+from sitl_bridge.session.started_run import Progress
 
 MOST_LISTED = 8
 """Collisions, reasons and notes of several vehicles that are printed; the others are in the summary."""

@@ -16,7 +16,7 @@ from sitl_bridge.cli.terminal import Terminal
 from sitl_bridge.link.hil.ports import GROUND_STATION_PORT
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightSettings
-from sitl_bridge.session.started_stacks import Progress
+from sitl_bridge.session.started_run import Progress
 
 
 def run_session(settings: FlightSettings, terminal: Terminal, *, live: bool, report: bool = False) -> int:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.kernels.announcement import announce_compilation
-from sitl_bridge.core.simulation.events import OnEvent
 from sitl_bridge.link.hil.link_status import LinkStatus
-from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.plan.plan import with_fence_of
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.live_orders import Orders
@@ -21,8 +18,8 @@ from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.missions.environment import FLEET_VARIABLE, PAUSE_VARIABLE, SUCCEEDED
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGate
 from sitl_bridge.session.plan_flight import Say
+from sitl_bridge.session.run import Run
 from sitl_bridge.session.running_session import FlownMission, SessionVehicles, fly_plan
-from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.vehicle_run import Mission, VehicleRun
 
 if TYPE_CHECKING:
@@ -33,36 +30,18 @@ class FleetMissions:
     """Starts the missions of a flight, monitors them, and limits simulated time for those that do not.
 
     Args:
-        server: whose simulated time is limited by the missions' time gates.
+        run: whose simulated time is limited by the missions' time gates.
         members: file that describes the vehicles to a program that flies all of them.
-        report: receives the lines that the missions print.
-        errors: receives errors of setting the pause flag.
-        on_event: notes vehicles of a formation that fall silent.
 
     Attributes:
         turn: us of simulated time between two turns of the missions; 0 if they take none.
         common: the mission that flies all vehicles; None before it starts, and if there is none.
     """
 
-    def __init__(
-        self,
-        settings: FlightSettings,
-        vehicles: Sequence[VehicleRun],
-        server: LockstepServer,
-        directory: Path,
-        members: Path,
-        report: Callable[[str], None],
-        errors: ErrorLog,
-        on_event: OnEvent,
-    ) -> None:
-        self._settings = settings
-        self._vehicles = vehicles
-        self._server = server
-        self._directory = directory
-        self.members = members
-        self._report = report
-        self._errors = errors
-        self._on_event = on_event
+    def __init__(self, run: Run, members: Path) -> None:
+        settings = self._settings = run.settings
+        vehicles, server = self._vehicles, self._server = run.vehicles, run.server
+        self._run, self._directory, self.members = run, run.directory.path, members
         self.common: Mission | None = None
         # Scripts that are started by hand have no gate of their own.
         self._limit = None if settings.has_mission else server.limit_time()
@@ -71,7 +50,7 @@ class FleetMissions:
         # A plan is uploaded with the geofence.
         plans = [v.settings.mission is not None and v.settings.mission.suffix == ".plan" for v in vehicles]
         self._fenced = [v for v, plan in zip(vehicles, plans, strict=True) if settings.fence and not plan]
-        self._pause_flag = directory.resolve() / "paused"
+        self._pause_flag = self._directory.resolve() / "paused"
         self.orders = Orders()
         self.turn = self._turn()
 
@@ -101,7 +80,7 @@ class FleetMissions:
             return
         from sitl_bridge.swarm.avoidance.swarm import rehearse
 
-        with announce_compilation(self._report):
+        with announce_compilation(self._run.say):
             rehearse(scenario, self._deviation(scenario))
 
     def _deviation(self, scenario: AvoidanceSpecification) -> float:
@@ -115,7 +94,7 @@ class FleetMissions:
         if there:
             end = "the geofence is in force"
             self._fencing = FlownMission(
-                there, self._server, self._give_fence, self._report, shown=False, end=end
+                there, self._server, self._give_fence, self._run.say, shown=False, end=end
             )
         else:
             self._start_missions()
@@ -130,7 +109,7 @@ class FleetMissions:
         shown = bool(self._settings.outlets)
         if self._settings.formation is not None or self._settings.avoidance is not None:
             self.common = FlownMission(
-                self._vehicles, self._server, self._fly_swarm, self._report, shown=shown
+                self._vehicles, self._server, self._fly_swarm, self._run.say, shown=shown
             )
         for vehicle in self._vehicles:
             plan = vehicle.settings.mission
@@ -145,7 +124,7 @@ class FleetMissions:
             variables = {FLEET_VARIABLE: str(self.members), PAUSE_VARIABLE: str(self._pause_flag)}
             gate = MissionGate(self._server.limit_time(), self.turn)
             python = self._settings.python
-            self.common = MissionProcess(self._settings.mission, variables, self._report, gate, python)
+            self.common = MissionProcess(self._settings.mission, variables, self._run.say, gate, python)
 
     def _fly_swarm(self, stacks: SessionVehicles, say: Say) -> None:
         plan, scenario = self._settings.formation, self._settings.avoidance
@@ -154,7 +133,7 @@ class FleetMissions:
 
             stacks.request_states(formation.POSITIONS, formation.HEADINGS)
             place = self._directory / "formation"
-            formation.fly_formation(plan, stacks, say, place, self.orders, self._on_event)
+            formation.fly_formation(plan, stacks, say, place, self.orders, self._run.note_event)
         elif scenario is not None:
             from sitl_bridge.session import avoidance_flight as avoidance
 
@@ -166,7 +145,7 @@ class FleetMissions:
 
     def mark_pause(self, paused: bool) -> None:
         """Set or remove the pause flag, so that missions do not take a pause for a lost vehicle."""
-        with self._errors.guard("setting of the pause flag"):
+        with self._run.errors.guard("setting of the pause flag"):
             if paused:
                 self._pause_flag.touch()
             else:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import math
 import struct
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.hil.link_status import ServerStatus
+from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, parameter_bytes
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -32,6 +35,7 @@ from sitl_bridge.plan.plan_upload import (
 )
 from sitl_bridge.session.monitor import Monitor, deliver_all
 from sitl_bridge.session.stacks import CHUNK, STEP, FlightStacks, Message, MissionProgress, Target
+from sitl_bridge.session.vehicle_run import VehicleRun
 
 T = TypeVar("T")
 
@@ -72,50 +76,12 @@ REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE = (
 )
 
 
-class TimeOnDemand(Protocol):
-    """Lets the simulated time of vehicles pass, and knows how they are."""
-
-    @property
-    def now(self) -> int:
-        """us of simulated time."""
-        ...
-
-    @property
-    def place(self) -> tuple[float, float]:
-        """Deg latitude and longitude of the world's origin."""
-        ...
-
-    def pass_time(self, steps: int) -> None:
-        """Let ``steps`` of STEP pass.
-
-        Raises:
-            UserError: when the simulation or a flight stack fails.
-        """
-        ...
-
-    def take_control(self) -> None:
-        """Let time that passes by itself stand still.
-
-        Raises:
-            UserError: after the end.
-        """
-        ...
-
-    def is_armed(self, vehicle: int) -> bool:
-        """Whether a vehicle's motors may turn."""
-        ...
-
-    def on_ground(self, vehicle: int) -> bool:
-        """Whether a vehicle stands on something."""
-        ...
-
-
 class LinkedVehicles(FlightStacks):
     """Flight stacks behind links.
 
     Args:
         names, kinds, origins: as of ``FlightStacks``.
-        time: lets their time pass; None where a subclass does.
+        monitors: over whose links they are commanded, one a vehicle; they are open.
     """
 
     _greeted = -HEARTBEATS
@@ -125,41 +91,22 @@ class LinkedVehicles(FlightStacks):
         names: Sequence[str],
         kinds: Sequence[str],
         origins: Sequence[Sequence[float]],
-        time: TimeOnDemand | None = None,
+        monitors: Sequence[Monitor],
     ) -> None:
         super().__init__(names, kinds, origins)
-        self._time = time
-
-    @property
-    def _passing(self) -> TimeOnDemand:
-        assert self._time is not None
-        return self._time
-
-    def use_links(self, monitors: Sequence[Monitor]) -> None:
-        """Command over the links of these monitors, one a vehicle; they are open."""
         self._monitors = monitors
         for monitor in monitors:
             monitor.keep(REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE)
 
     # ------------------------------------------------------------------ time
 
-    @property
-    def now(self) -> int:
-        """us of simulated time."""
-        return self._passing.now
-
+    @abstractmethod
     def pass_time(self, steps: int) -> None:
         """Let ``steps`` of STEP pass.
 
         Raises:
             UserError: when the simulation or a flight stack fails.
         """
-        self._passing.pass_time(steps)
-
-    def take_control(self) -> None:
-        """Take hold of time before it passes here, and before a command."""
-        if self._time is not None:
-            self._time.take_control()
 
     def advance(self, steps: int) -> None:
         """Let time pass, with the targets in force, and read what the vehicles report."""
@@ -207,19 +154,6 @@ class LinkedVehicles(FlightStacks):
         return found
 
     # ------------------------------------------------------------------ what they report
-
-    @property
-    def place(self) -> tuple[float, float]:
-        """Deg latitude and longitude of the world's origin."""
-        return self._passing.place
-
-    def is_armed(self, vehicle: int) -> bool:
-        """Whether a vehicle's motors may turn."""
-        return self._passing.is_armed(vehicle)
-
-    def on_ground(self, vehicle: int) -> bool:
-        """Whether a vehicle stands on something."""
-        return self._passing.on_ground(vehicle)
 
     def _deliver(self, vehicle: int, *messages: MavlinkMessage) -> None:
         self._deliver_all({vehicle: messages})
@@ -470,3 +404,38 @@ class LinkedVehicles(FlightStacks):
                 why = self._said(vehicle, said) or f"MAV_MISSION_RESULT {message.type}"
                 raise UserError(f"{self.title(vehicle)} refuses the plan's {name}: {why}")
         raise UserError(f"{self.title(vehicle)} does not answer to the upload of the plan's {name}")
+
+
+class SimulatedVehicles(LinkedVehicles):
+    """Vehicles of a run.
+
+    Args:
+        vehicles: with open monitors.
+    """
+
+    def __init__(self, vehicles: Sequence[VehicleRun], server: LockstepServer) -> None:
+        super().__init__(
+            [vehicle.settings.name for vehicle in vehicles],
+            [vehicle.settings.airframe.name for vehicle in vehicles],
+            [vehicle.settings.position for vehicle in vehicles],
+            [vehicle.monitor for vehicle in vehicles],
+        )
+        self._vehicles, self._server = vehicles, server
+
+    @property
+    def _present(self) -> ServerStatus:
+        return self._server.status()
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Deg latitude and longitude of the world's origin."""
+        origin = self._server.simulation.world.specification.origin
+        return origin.latitude, origin.longitude
+
+    def is_armed(self, vehicle: int) -> bool:
+        """Whether a vehicle's motors may turn."""
+        return self._present.links[self._vehicles[vehicle].number].armed
+
+    def on_ground(self, vehicle: int) -> bool:
+        """Whether a vehicle stands on something."""
+        return bool(self._server.simulation.states[self._vehicles[vehicle].number]["in_contact"])

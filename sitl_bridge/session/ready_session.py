@@ -9,23 +9,22 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.events import EventSpecification, actions
-from sitl_bridge.session.linked import LinkedVehicles
+from sitl_bridge.session.linked import SimulatedVehicles
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
 from sitl_bridge.session.outcome import FlightOutcome
-from sitl_bridge.session.run import TICK, Run
+from sitl_bridge.session.run import TICK
 from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.stacks import READY_LIMIT, ROUND, end_of_flight, not_ready
-from sitl_bridge.session.started_stacks import Progress, StartedStacks
+from sitl_bridge.session.started_run import Progress, StartedRun
 
 LOOK = 0.5
 """s of wall time between looks at the processes while simulated time passes."""
 
 
-class ReadySession(Run):
+class ReadySession(StartedRun):
     """A run whose vehicles are ready to arm once :meth:`settle` has returned; time stands still then.
 
     Args:
@@ -40,47 +39,20 @@ class ReadySession(Run):
 
     def __init__(self, settings: FlightSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
         super().__init__(settings, notify)
-        self.stacks = StartedStacks(self)
         self.ready_at: int | None = None
         self._free: threading.Thread | None = None
         self._held = threading.Event()
 
-    # ---------------------------------------------------------------- start
-
-    def begin(self) -> None:
-        """Start everything; stops it again when that fails.
-
-        Raises:
-            UserError: for what cannot be started.
-        """
-        self.__enter__()
-
-    def prepare(self) -> None:
-        """Start the built-in stacks."""
-        self.stacks.start_builtin()
-
-    def open(self) -> None:
-        """Open the links to the flight stacks."""
-        self.stacks.open()
-
-    def launch(self) -> None:
-        """Start the flight stacks."""
-        self.stacks.start()
-
-    def add_facts(self, facts: dict[str, Any]) -> None:
-        """Add the flight stacks and what the flight is judged by."""
-        self.stacks.add_facts(facts)
-
     # ---------------------------------------------------------------- getting ready
 
-    def look(self) -> bool:
+    def look_whether_ready(self) -> bool:
         """Look at everything once while it settles; returns whether it is ready to arm.
 
         Raises:
             UserError: when it will not become ready, with the reason.
         """
         progress = self.raise_failure()
-        confirmed = self.stacks.confirm(progress)
+        confirmed = self.confirm(progress)
         waiting = [v for v in progress.vehicles if not (v.can_arm and math.isfinite(v.position[0]))]
         waiting = waiting if self.settings.wait else []
         if waiting and progress.server.seconds > READY_LIMIT:
@@ -95,7 +67,7 @@ class ReadySession(Run):
         Raises:
             UserError: when they do not become ready.
         """
-        while not self.look():
+        while not self.look_whether_ready():
             time.sleep(TICK / 5)
         self.hold()
 
@@ -117,34 +89,6 @@ class ReadySession(Run):
         """us of simulated time."""
         return self.server.now
 
-    @property
-    def place(self) -> tuple[float, float]:
-        """Deg latitude and longitude of the world's origin."""
-        origin = self.world.specification.origin
-        return origin.latitude, origin.longitude
-
-    def is_armed(self, vehicle: int) -> bool:
-        """Whether a vehicle's motors may turn."""
-        return self.server.status().links[vehicle].armed
-
-    def on_ground(self, vehicle: int) -> bool:
-        """Whether a vehicle stands on something."""
-        return bool(self.simulation.states[vehicle]["in_contact"])
-
-    def linked_vehicles(self) -> LinkedVehicles:
-        """The vehicles, commanded over their links, once it is ready."""
-        assert self.ready_at is not None
-        settings = self.settings.vehicles
-        vehicles = LinkedVehicles(
-            [vehicle.name for vehicle in settings],
-            [vehicle.airframe.name for vehicle in settings],
-            [vehicle.position for vehicle in settings],
-            self,
-        )
-        vehicles.use_links([vehicle.monitor for vehicle in self.vehicles])
-        vehicles.ready_at = self.ready_at
-        return vehicles
-
     def schedule(self, events: Sequence[EventSpecification]) -> None:
         """Let events happen, at their times from now on."""
         begun = self.server.status().elapsed
@@ -165,7 +109,7 @@ class ReadySession(Run):
         progress = self.server.status()
         if not all(link.connected for link in progress.links):
             self.raise_failure()
-        self.stacks.expect_steps(progress.steps)
+        self.expect_steps(progress.steps)
         self.server.step(steps)
         self.server.at(progress.elapsed + steps * self.simulation.step, done.set)
         while not done.wait(LOOK):
@@ -227,14 +171,14 @@ class ReadySession(Run):
         Raises:
             UserError: with the reason.
         """
-        progress = self.stacks.look()
+        progress = self.look()
         reason = self._find_trouble(progress)
         if reason:
             raise UserError(reason)
         return progress
 
     def _find_trouble(self, progress: Progress) -> str:
-        return self.stacks.find_trouble(progress) or self.stacks.losses()
+        return self.find_trouble(progress) or self.losses()
 
     # ---------------------------------------------------------------- afterwards
 
@@ -245,8 +189,29 @@ class ReadySession(Run):
             reason: why the test of the flight failed; empty where it passed.
         """
         self._held.set()
-        progress = self.stacks.look()
-        wall = time.monotonic() - self.stacks.begun
-        reason = reason or self._find_trouble(progress)
-        self.stop()
-        return self.stacks.conclude(reason, wall)
+        progress = self.look()
+        self.wall = time.monotonic() - self.begun
+        self.reason = reason or self._find_trouble(progress)
+        return self.conclude()
+
+
+class ReadyVehicles(SimulatedVehicles):
+    """The vehicles of a session that is ready, whose time passes in ``advance`` alone."""
+
+    def __init__(self, session: ReadySession) -> None:
+        super().__init__(session.vehicles, session.server)
+        assert session.ready_at is not None
+        self._session, self.ready_at = session, session.ready_at
+
+    @property
+    def now(self) -> int:
+        """us of simulated time."""
+        return self._session.now
+
+    def pass_time(self, steps: int) -> None:
+        """Let time pass."""
+        self._session.pass_time(steps)
+
+    def take_control(self) -> None:
+        """Let time that passes by itself stand still."""
+        self._session.take_control()

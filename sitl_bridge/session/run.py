@@ -2,7 +2,7 @@
 
 Beside one another on it stand a flight of missions (session.py), one whose time passes on demand
 (ready_session.py) and a simulation that is served to flight stacks of others (served.py).  The flight stacks
-that a run starts itself are in started_stacks.py, one vehicle's part in vehicle_run.py.
+that a run starts itself are in started_run.py, one vehicle's part in vehicle_run.py.
 """
 
 from __future__ import annotations

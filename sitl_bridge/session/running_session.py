@@ -20,7 +20,7 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.live.run.messages import VEHICLE_COMMANDS, SetPointCommand
 from sitl_bridge.plan.plan import Plan
-from sitl_bridge.session.linked import HEARTBEATS, LinkedVehicles
+from sitl_bridge.session.linked import HEARTBEATS, SimulatedVehicles
 from sitl_bridge.session.missions.environment import FAILED, SUCCEEDED
 from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.missions.time_gate import MissionGate
@@ -60,7 +60,7 @@ LOCAL_POSITION: int = mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED
 ATTITUDE: int = mavlink.MAVLINK_MSG_ID_ATTITUDE
 
 
-class SessionVehicles(LinkedVehicles):
+class SessionVehicles(SimulatedVehicles):
     """Vehicles of a running session: its time stands still while a program acts, and passes in ``advance``.
 
     One thread uses it, between the first ``meet`` and ``close``.
@@ -72,13 +72,7 @@ class SessionVehicles(LinkedVehicles):
     steps_to_look = LONG_LOOK
 
     def __init__(self, vehicles: Sequence[VehicleRun], server: LockstepServer) -> None:
-        super().__init__(
-            [vehicle.settings.name for vehicle in vehicles],
-            [vehicle.settings.airframe.name for vehicle in vehicles],
-            [vehicle.settings.position for vehicle in vehicles],
-        )
-        self.use_links([vehicle.monitor for vehicle in vehicles])
-        self._vehicles, self._server = vehicles, server
+        super().__init__(vehicles, server)
         self._closed, self._go = threading.Event(), threading.Event()
         self._heard = 0
         self._seen: ServerStatus | None = None
@@ -204,20 +198,6 @@ class SessionVehicles(LinkedVehicles):
             raise UserError(f"{self.title(silent[0])} sends no positions")
         self.origins = np.array([np.mean(found, axis=0) for found in fixes])
         self._rated = True
-
-    @property
-    def place(self) -> tuple[float, float]:
-        """Deg latitude and longitude of the world's origin."""
-        origin = self._server.simulation.world.specification.origin
-        return origin.latitude, origin.longitude
-
-    def is_armed(self, vehicle: int) -> bool:
-        """Whether a vehicle's motors may turn."""
-        return self._present.links[self._vehicles[vehicle].number].armed
-
-    def on_ground(self, vehicle: int) -> bool:
-        """Whether a vehicle stands on something."""
-        return bool(self._server.simulation.states[self._vehicles[vehicle].number]["in_contact"])
 
 
 class FlownMission:

@@ -37,14 +37,13 @@ class RunningVehicle(LinkedVehicles):
     """
 
     def __init__(self, url: str, system: int) -> None:
-        super().__init__(["0"], [f"system {system}"], [(0.0, 0.0, 0.0)])
         parts = re.fullmatch(r"udpin://([^:/]+):(\d+)", url)
         if parts is None:
             raise UserError(f"{url}: plans are flown over udpin://HOST:PORT, such as udpin://0.0.0.0:14540")
         self.monitor = Monitor(system - 1, host=parts[1], port=int(parts[2]))
         self.monitor.open()
         self.monitor.keep(GLOBAL_POSITION)
-        self.use_links([self.monitor])
+        super().__init__(["0"], [f"system {system}"], [(0.0, 0.0, 0.0)], [self.monitor])
         end = time.monotonic() + CONNECT_LIMIT
         while not self.monitor.status().time > 0.0:
             if time.monotonic() > end:

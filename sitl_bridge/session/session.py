@@ -9,25 +9,19 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.output_file import write_json
 from sitl_bridge.base.system.signals import delay_signals
 from sitl_bridge.session.fleet_missions import FleetMissions
-from sitl_bridge.session.run import TICK, Run
+from sitl_bridge.session.run import TICK
 from sitl_bridge.session.running_session import FlightCommands, FlownMission
 from sitl_bridge.session.settings import FlightSettings
-from sitl_bridge.session.started_stacks import INTERRUPTION, Progress, StartedStacks
-from sitl_bridge.session.vehicle_run import VehicleRun
-
-if TYPE_CHECKING:
-    from sitl_bridge.analysis.evaluation.summary import Outcome
-    from sitl_bridge.session.outcome import FlightOutcome
+from sitl_bridge.session.started_run import INTERRUPTION, Progress, StartedRun
 
 
-class Session(Run):
+class Session(StartedRun):
     """A flight; use it in a ``with`` block.  Call :meth:`fly`, then :meth:`conclude`.
 
     Arguments and errors are those of ``Run``.
@@ -35,28 +29,18 @@ class Session(Run):
 
     def __init__(self, settings: FlightSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
         super().__init__(settings, notify)
-        self.stacks = StartedStacks(self)
         self.missions: FleetMissions | None = None
-        self._reason = INTERRUPTION if settings.has_mission else ""
-        self._wall = math.nan
+        self.reason = INTERRUPTION if settings.has_mission else ""
 
     # ---------------------------------------------------------------- start
 
-    def prepare(self) -> None:
-        """Start the built-in stacks."""
-        self.stacks.start_builtin()
-
     def open(self) -> None:
-        """Prepare the missions."""
-        self.stacks.open()
+        """Open the links to the flight stacks, and prepare the missions."""
+        super().open()
         missions = self.missions = self._fleet_missions()
         missions.prepare()
         if missions.turn:
-            self.stacks.start_limit.run_until(missions.turn)  # where their first turn begins
-
-    def launch(self) -> None:
-        """Start the flight stacks."""
-        self.stacks.start()
+            self.start_limit.run_until(missions.turn)  # where their first turn begins
 
     def stop(self) -> None:
         """Stop everything: missions first, PX4 while simulated time still runs; safe to call twice."""
@@ -66,10 +50,6 @@ class Session(Run):
                     self.missions.stop()
             finally:
                 super().stop()
-
-    def add_facts(self, facts: dict[str, Any]) -> None:
-        """Add the flight stacks and what the flight is judged by."""
-        self.stacks.add_facts(facts)
 
     def _fleet_missions(self) -> FleetMissions:
         """The missions, and the file that describes the vehicles to a program that flies all of them."""
@@ -85,9 +65,7 @@ class Session(Run):
             for v in self.settings.vehicles
         ]
         file = write_json(self.directory.path / "fleet.json", {"vehicles": members})
-        place = self.directory.path
-        run = self.settings, self.vehicles, self.server, place, file
-        return FleetMissions(*run, self.say, self.errors, self.note_event)
+        return FleetMissions(self, file)
 
     @property
     def formation_orders(self) -> Callable[[str, ReadJson, int | None], Future[None]] | None:
@@ -125,22 +103,22 @@ class Session(Run):
         Raises:
             KeyboardInterrupt: on Ctrl-C; leave the ``with`` block then.
         """
-        missions, stacks = self.missions, self.stacks
+        missions = self.missions
         assert missions is not None
-        stacks.expect_steps(-1)
+        self.expect_steps(-1)
         while True:
-            progress = stacks.look()
+            progress = self.look()
             on_progress(progress)
             missions.mark_pause(progress.server.paused)
             missions.pace(progress.server.links)
-            reason = stacks.find_trouble(progress)
-            if reason or (stacks.confirm(progress, missions.start) and missions.have_ended()):
+            reason = self.find_trouble(progress)
+            if reason or (self.confirm(progress, missions.start) and missions.have_ended()):
                 break
             time.sleep(TICK)
         missions.mark_pause(False)
-        self._wall = time.monotonic() - stacks.begun
-        self._reason = reason or missions.failure() or stacks.losses()
-        return not self._reason
+        self.wall = time.monotonic() - self.begun
+        self.reason = reason or missions.failure() or self.losses()
+        return not self.reason
 
     # ---------------------------------------------------------------- afterwards
 
@@ -148,12 +126,3 @@ class Session(Run):
     def started(self) -> bool:
         """Whether a flight stack has been started in a simulation, so that there is a flight to conclude."""
         return self.missions is not None and any(v.flight_stack is not None for v in self.vehicles)
-
-    def outcome_of(self, vehicle: VehicleRun) -> Outcome:
-        """Outcome of one vehicle's flight."""
-        return self.stacks.outcome_of(vehicle, self._reason, self._wall)
-
-    def conclude(self) -> FlightOutcome:
-        """Stop everything, judge the flight, and write its summary into the run directory."""
-        self.stop()
-        return self.stacks.conclude(self._reason, self._wall)

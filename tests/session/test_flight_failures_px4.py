@@ -19,7 +19,7 @@ from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
-from sitl_bridge.session.started_stacks import Progress
+from sitl_bridge.session.started_run import Progress
 
 pytestmark = pytest.mark.px4
 

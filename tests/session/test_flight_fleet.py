@@ -21,7 +21,7 @@ from sitl_bridge.session.missions.fleet_script import read_members
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import ExternalStacks, FlightOptions, FlightSettings
-from sitl_bridge.session.started_stacks import Progress
+from sitl_bridge.session.started_run import Progress
 
 INSTANCE = 70
 

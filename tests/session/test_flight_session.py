@@ -38,7 +38,7 @@ from sitl_bridge.session.missions import mavsdk_vehicle as vehicle_module
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
-from sitl_bridge.session.started_stacks import Progress, StartedStacks
+from sitl_bridge.session.started_run import Progress, StartedRun
 
 SCRIPTS = sorted(path for path in MISSIONS.glob("*.py") if path.name != "plain_mavsdk.py")  # takes no options
 
@@ -387,13 +387,14 @@ def test_a_mission_ends_whose_flight_stack_answers_no_more(mission: bool, told: 
         vehicles=(SimpleNamespace(flight_stack=stack, autopilot=SimpleNamespace(name="PX4")),),
         server=SimpleNamespace(failure=None, running=True, ports=[4560]),
         settings=SimpleNamespace(time_limit=math.inf, has_mission=mission),
+        begun=time.monotonic(),
+        _answered=0.0,
     )
-    stacks = StartedStacks(cast("Any", run))
 
     def reason(seconds: float, *, stalled: bool) -> str:
         link = SimpleNamespace(connected=True, stalled=stalled)
         progress = SimpleNamespace(server=SimpleNamespace(links=[link], seconds=seconds, steps=1000))
-        return stacks.failure(cast("Any", progress), 0.0)
+        return StartedRun.failure(cast("Any", run), cast("Any", progress), 0.0)
 
     assert reason(100.0, stalled=False) == ""
     assert reason(159.0, stalled=True) == ""

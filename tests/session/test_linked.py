@@ -59,10 +59,9 @@ class Vehicles(LinkedVehicles):
 
     def __init__(self, *answers: Sequence[int]) -> None:
         names = [str(i) for i in range(len(answers))]
-        super().__init__(names, ["iris"] * len(names), [(0.0, 0.0, 0.0)] * len(names))
         self.monitors = [AnsweringMonitor(each) for each in answers]
-        self.monitor = self.monitors[0]
-        self.use_links(cast("list[Monitor]", self.monitors))
+        self.monitor, links = self.monitors[0], cast("list[Monitor]", self.monitors)
+        super().__init__(names, ["iris"] * len(names), [(0.0, 0.0, 0.0)] * len(names), links)
 
     @property
     def now(self) -> int:

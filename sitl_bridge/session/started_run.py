@@ -1,8 +1,9 @@
-"""The flight stacks that a run starts: starts them, watches them, and judges their flight at the end."""
+"""A run that starts its flight stacks: starts them, watches them, and judges their flight at the end."""
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from sitl_bridge.link.hil.link_status import ServerStatus
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
 from sitl_bridge.session.fleet_missions import mission_failed
 from sitl_bridge.session.run import TICK, Run
+from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.stacks import STEP
 from sitl_bridge.session.vehicle_run import VehicleRun
 
@@ -48,21 +50,24 @@ class Progress:
     """Vehicles whose flight stack has ended."""
 
 
-class StartedStacks:
-    """The flight stacks of a run.
+class StartedRun(Run):
+    """A run with the flight stacks that it starts; arguments and errors are those of ``Run``.
 
     A flight of several vehicles continues without a vehicle whose flight stack ends: that is reported, and
     its motors stop.  It continues without one that stalls, according to ``on_stall``, and without one that
     has not connected within READY_LIMIT, which may join later.  A flight of a single vehicle ends instead.
 
     Attributes:
+        reason: why the flight has failed; empty where it has not.
+        wall: s of wall time that it took; nan before its end.
         begun: s of wall time when they were started.
         confirmed: whether every PX4 has confirmed its parameters.
         final: the state at the last look; None before the first.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, settings: FlightSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
+        super().__init__(settings, notify)
+        self.reason, self.wall = "", math.nan
         self.confirmed = False
         self.final: Progress | None = None
         self.begun = time.monotonic()
@@ -72,46 +77,46 @@ class StartedStacks:
 
     # ---------------------------------------------------------------- start
 
-    def start_builtin(self) -> None:
+    def prepare(self) -> None:
         """Start the built-in stacks, which compile while the simulation compiles."""
-        for vehicle in self._run.vehicles:
+        for vehicle in self.vehicles:
             if vehicle.autopilot.kind == "builtin":
-                self._run.on_end(vehicle.stop)
-                vehicle.start_builtin(self._run.settings.world, STEP, self._run.settings.speed)
+                self.on_end(vehicle.stop)
+                vehicle.start_builtin(self.settings.world, STEP, self.settings.speed)
 
     def open(self) -> None:
         """Open the links to them, and let simulated time wait for them.
 
         PX4's start script runs in wall time; simulated time must not run far ahead of the script.
         """
-        self._run.open_monitors()
-        self.start_limit = self._run.server.limit_time()
+        self.open_monitors()
+        self.start_limit = self.server.limit_time()
         self.start_limit.at_most(1.0)
 
-    def start(self) -> None:
+    def launch(self) -> None:
         """Start PX4, and wait for the built-in stacks, which have been started."""
-        settings = self._run.settings
-        for vehicle in self._run.vehicles:
+        settings = self.settings
+        for vehicle in self.vehicles:
             if vehicle.autopilot.kind == "px4":
-                self._run.on_end(vehicle.stop)
+                self.on_end(vehicle.stop)
                 vehicle.start_px4(
-                    self._run.world, settings.speed, lean=len(self._run.vehicles) > 1, expose=settings.expose
+                    self.world, settings.speed, lean=len(self.vehicles) > 1, expose=settings.expose
                 )
         if settings.board is not None:
-            self._run.on_end(self._run.vehicles[0].stop)
-            self._run.vehicles[0].start_board(settings.board, self._run.report_link)
+            self.on_end(self.vehicles[0].stop)
+            self.vehicles[0].start_board(settings.board, self.report_link)
             self.begun = time.monotonic()
             return
         self.begun = time.monotonic()
-        stacks = [v.flight_stack for v in self._run.vehicles if v.flight_stack is not None]
-        self._run.closing.enter_context(ProcessorPlacement(stacks, self._run.server.thread_id))
+        stacks = [v.flight_stack for v in self.vehicles if v.flight_stack is not None]
+        self.closing.enter_context(ProcessorPlacement(stacks, self.server.thread_id))
         self._wait_for_builtin()
 
     def _wait_for_builtin(self) -> None:
         """Wait until the built-in stacks have connected, which may have to be compiled first, or ended."""
-        waiting = [vehicle for vehicle in self._run.vehicles if vehicle.autopilot.kind == "builtin"]
+        waiting = [vehicle for vehicle in self.vehicles if vehicle.autopilot.kind == "builtin"]
         while waiting:
-            links = self._run.server.status().links
+            links = self.server.status().links
             waiting = [v for v in waiting if not (links[v.number].connected or self._has_ended(v))]
             if time.monotonic() - self.begun > COMPILE_LIMIT:
                 return
@@ -124,9 +129,9 @@ class StartedStacks:
 
     def add_facts(self, facts: dict[str, Any]) -> None:
         """Add them, and what the flight is judged by, to the run's description."""
-        settings = self._run.settings
-        for entry, vehicle in zip(facts["vehicles"], self._run.vehicles, strict=True):
-            entry |= vehicle.description(self._run.world, settings.speed)
+        settings = self.settings
+        for entry, vehicle in zip(facts["vehicles"], self.vehicles, strict=True):
+            entry |= vehicle.description(self.world, settings.speed)
         facts["events"] = [event.model_dump(mode="json") for event in settings.events]
         facts["limits"] = dict(settings.limits)
         if settings.fence is not None:
@@ -137,15 +142,15 @@ class StartedStacks:
     def progress(self) -> Progress:
         """State of the flight; from any thread."""
         return Progress(
-            self._run.server.status(),
-            tuple(vehicle.monitor.status() for vehicle in self._run.vehicles),
-            tuple(bool(vehicle.lost) for vehicle in self._run.vehicles),
+            self.server.status(),
+            tuple(vehicle.monitor.status() for vehicle in self.vehicles),
+            tuple(bool(vehicle.lost) for vehicle in self.vehicles),
         )
 
     def look(self) -> Progress:
         """Look at everything once: what has moved, who has ended, who is late."""
         progress = self.final = self.progress()
-        if progress.server.steps != self._moved[0] or self._run.server.stands:
+        if progress.server.steps != self._moved[0] or self.server.stands:
             self.expect_steps(progress.server.steps)
         self._look_for_lost()
         self._begin_without_late(progress)
@@ -179,32 +184,30 @@ class StartedStacks:
         links = progress.server.links
         return not any(
             vehicle.parameters_pending and not vehicle.lost and (link.connected or not late)
-            for vehicle, link in zip(self._run.vehicles, links, strict=True)
+            for vehicle, link in zip(self.vehicles, links, strict=True)
         )
 
     def _report_parameters(self) -> None:
-        for vehicle in self._run.vehicles:
+        for vehicle in self.vehicles:
             read_back = vehicle.monitor.read_back
             if read_back is not None and read_back.done:
-                self._run.log(
-                    f"{vehicle.settings.name}: PX4 has all {read_back.count} parameters that were set"
-                )
+                self.log(f"{vehicle.settings.name}: PX4 has all {read_back.count} parameters that were set")
 
     def _parameter_faults(self) -> str:
-        alone = len(self._run.vehicles) == 1
-        faults = [(a.settings.name, a.parameter_fault) for a in self._run.vehicles if a.parameter_fault]
+        alone = len(self.vehicles) == 1
+        faults = [(a.settings.name, a.parameter_fault) for a in self.vehicles if a.parameter_fault]
         return "; ".join(fault if alone else f"{name}: {fault}" for name, fault in faults)
 
     def _look_for_lost(self) -> None:
         """Detect flight stacks that have ended, and stop the missions of their vehicles."""
-        if len(self._run.vehicles) == 1:
+        if len(self.vehicles) == 1:
             return
-        for vehicle in self._run.vehicles:
+        for vehicle in self.vehicles:
             if vehicle.lost or vehicle.flight_stack is None:
                 continue
             vehicle.lost = vehicle.flight_stack.describe_end()
             if vehicle.lost:
-                self._run.say(f"{vehicle.settings.name}: {vehicle.lost_reason}; the others fly on")
+                self.say(f"{vehicle.settings.name}: {vehicle.lost_reason}; the others fly on")
                 vehicle.stop_mission()
 
     def _begin_without_late(self, progress: Progress) -> None:
@@ -212,16 +215,14 @@ class StartedStacks:
         links = progress.server.links
         waited = time.monotonic() - self.begun
         if progress.server.steps == 0 and waited > READY_LIMIT and any(link.connected for link in links):
-            names = ", ".join(v.settings.name for v in self._run.vehicles if not links[v.number].connected)
+            names = ", ".join(v.settings.name for v in self.vehicles if not links[v.number].connected)
             if names:
-                self._run.say(
-                    f"{names}: not connected within {READY_LIMIT:.0f} s; simulated time starts without"
-                )
-                self._run.server.begin()
+                self.say(f"{names}: not connected within {READY_LIMIT:.0f} s; simulated time starts without")
+                self.server.begin()
 
     def losses(self) -> str:
         """Name the vehicles whose flight stacks ended without being told to."""
-        lost = [a.settings.name for a in self._run.vehicles if a.lost and not a.killed]
+        lost = [a.settings.name for a in self.vehicles if a.lost and not a.killed]
         return f"the flight stacks of {', '.join(lost)} ended" if lost else ""
 
     def failure(self, progress: Progress, standstill: float) -> str:
@@ -230,15 +231,13 @@ class StartedStacks:
         Args:
             standstill: s of wall time since the last step.
         """
-        first = self._run.vehicles[0]
-        ended = [
-            vehicle.flight_stack.describe_end() for vehicle in self._run.vehicles if vehicle.flight_stack
-        ]
+        first = self.vehicles[0]
+        ended = [vehicle.flight_stack.describe_end() for vehicle in self.vehicles if vehicle.flight_stack]
         if all(ended):
             return ended[0] if len(ended) == 1 else "every flight stack has ended"
-        if self._run.server.failure is not None:
-            return f"the simulation stopped: {cause(self._run.server.failure)}"
-        if not self._run.server.running:
+        if self.server.failure is not None:
+            return f"the simulation stopped: {cause(self.server.failure)}"
+        if not self.server.running:
             return "the simulation stopped"
         name = first.autopilot.name
         if standstill > STANDSTILL:
@@ -246,27 +245,27 @@ class StartedStacks:
         waited = time.monotonic() - self.begun
         nobody = not any(link.connected for link in progress.server.links)
         if nobody and progress.server.steps == 0 and waited > READY_LIMIT:
-            port = self._run.server.ports[0]
+            port = self.server.ports[0]
             return f"{name} has not connected to port {port} within {waited:.0f} s"
         connected = [link for link in progress.server.links if link.connected]
         if not connected or not all(link.stalled for link in connected):
             self._answered = progress.server.seconds
-        elif self._run.settings.has_mission and progress.server.seconds - self._answered > SILENCE:
+        elif self.settings.has_mission and progress.server.seconds - self._answered > SILENCE:
             # PX4 of 2026 goes silent for ever where its failsafe terminates the flight.
             return f"{name} has not answered for {SILENCE:.0f} s of simulated time"
-        if progress.server.seconds > self._run.settings.time_limit:
-            return f"the time limit of {self._run.settings.time_limit:g} s of simulated time has passed"
+        if progress.server.seconds > self.settings.time_limit:
+            return f"the time limit of {self.settings.time_limit:g} s of simulated time has passed"
         return ""
 
     # ---------------------------------------------------------------- afterwards
 
-    def outcome_of(self, vehicle: VehicleRun, reason: str, wall: float) -> Outcome:
+    def outcome_of(self, vehicle: VehicleRun) -> Outcome:
         """Outcome of one vehicle's flight."""
         from sitl_bridge.analysis.evaluation.summary import Outcome
 
-        run, own = self._run, vehicle.settings.mission
-        mission = run.settings.name if own is None else str(own)
-        if len(self._run.vehicles) > 1:
+        own, reason = vehicle.settings.mission, self.reason
+        mission = self.settings.name if own is None else str(own)
+        if len(self.vehicles) > 1:
             reason = vehicle.lost_reason if vehicle.lost else ""
             if vehicle.mission is not None and mission_failed(vehicle):
                 reason = vehicle.mission.reason()
@@ -274,41 +273,36 @@ class StartedStacks:
         if self.final is not None:
             known = {
                 "simulated_seconds": self.final.server.seconds,
-                "wall_seconds": wall,
+                "wall_seconds": self.wall,
                 "battery_used": 1.0 - float(self.final.server.battery[number, 2]),
-                "link_faults": dict(self._run.server.status().links[number].faults),
+                "link_faults": dict(self.server.status().links[number].faults),
             }
         stack = vehicle.flight_stack
         ulogs = [] if stack is None else stack.ulogs()
         return Outcome.at_end(
-            self._run.simulation,
+            self.simulation,
             number,
             reason=reason,
             mission=mission,
             airframe=vehicle.settings.airframe.name,
             flight_stack=vehicle.autopilot.name,
-            seed=self._run.settings.seed,
-            partial=not self._run.recorder.complete,
+            seed=self.settings.seed,
+            partial=not self.recorder.complete,
             logs={"flight log": ulogs[-1]} if ulogs else {},
             **known,
         )
 
-    def conclude(self, reason: str, wall: float) -> FlightOutcome:
-        """Judge the flight of a run that has stopped, and write its summary into the run directory.
-
-        Args:
-            reason: why it failed; empty where it passed.
-            wall: s of wall time that it took.
-        """
+    def conclude(self) -> FlightOutcome:
+        """Stop everything, judge the flight, and write its summary into the run directory."""
         from sitl_bridge.session.outcome import conclude  # imports the evaluation, which flying does not need
 
-        run = self._run
+        self.stop()
         return conclude(
-            run.settings,
-            {"reason": reason, "interrupted": reason == INTERRUPTION},
-            run.simulation,
-            run.directory,
-            run.logs,
-            [(self.outcome_of(vehicle, reason, wall), vehicle.messages) for vehicle in run.vehicles],
-            run.errors,
+            self.settings,
+            {"reason": self.reason, "interrupted": self.reason == INTERRUPTION},
+            self.simulation,
+            self.directory,
+            self.logs,
+            [(self.outcome_of(vehicle), vehicle.messages) for vehicle in self.vehicles],
+            self.errors,
         )
