@@ -6,7 +6,7 @@ The formation uses the vehicles' own estimates, as with PX4; the truth judges it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,8 @@ from sitl_bridge.core.simulation.events import OnEvent, Timeline, actions, ignor
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.session.formation_flight import BUILTIN_INTERVAL, FormationFlight
 from sitl_bridge.session.scenario import LoadedScenario
-from sitl_bridge.session.scenario_settings import controller_of, parameter_file_of
-from sitl_bridge.session.settings import FlightSettings, VehicleSettings
+from sitl_bridge.session.scenario_settings import settings_of
+from sitl_bridge.session.settings import FlightOptions
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles
 from sitl_bridge.swarm.formation.formation import true_slot_errors
 from sitl_bridge.swarm.formation.patterns import closest_pair
@@ -62,27 +62,12 @@ def fly_formation(
         say: prints a line for each event.
         record: called before the first step; attaches a recorder, and returns what notes the events.
     """
-    plan, members = scenario.formation, scenario.vehicles
+    plan = scenario.formation
     assert plan is not None
-    frames = airframes or [member.airframe for member in members]
-    settings = FlightSettings(
-        tuple(
-            VehicleSettings(
-                frame,
-                member.name,
-                (float(place[0]), float(place[1]), 0.0),
-                controller=controller_of(member, Path(scenario.document.source)),
-                parameters=member.specification.parameters,
-                parameter_file=parameter_file_of(member, Path(scenario.document.source)),
-            )
-            for frame, member, place in zip(frames, members, plan.places, strict=True)
-        ),
-        scenario.name,
-        world=scenario.world,
-        seed=scenario.seed,
-        proximity=scenario.proximity,
-        events=scenario.events,
-    )
+    settings = settings_of(scenario, Path(scenario.document.source), FlightOptions(autopilot="builtin"))
+    if airframes:
+        pairs = zip(settings.vehicles, airframes, strict=True)
+        settings = replace(settings, vehicles=tuple(replace(v, airframe=frame) for v, frame in pairs))
     stacks = InProcessStacks(settings, record=False, tables=tables)
     try:
         fleet = stacks.fleet

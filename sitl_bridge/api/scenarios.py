@@ -7,7 +7,6 @@ from sitl_bridge.plan.plan import Plan as Plan
 from sitl_bridge.session.instances import claim_instance as claim_instance
 from sitl_bridge.session.plan_flight import fly_plans as fly_plans
 from sitl_bridge.session.scenario import LoadedScenario as LoadedScenario
-from sitl_bridge.session.scenario import ProximitySpecification as ProximitySpecification
 from sitl_bridge.session.scenario import assemble as assemble
 from sitl_bridge.session.scenario import load_scenario as load_scenario
 from sitl_bridge.session.scenario import scenario_world as scenario_world

@@ -212,7 +212,7 @@ class Flight(Vehicles):
         with Bus(run, BusAddress.parse(address)) as bus:
             self._published = True
             try:
-                yield bus.url
+                yield str(bus.address)
             finally:
                 self._published = False
                 source.set_speed(before)

@@ -193,7 +193,9 @@ def _formation(
         _describe(directory, [scenario], on, airframes)
 
         def record(fleet: StackFleet) -> OnEvent:
-            facts = describe_simulation("simulate", fleet.simulation, airframes, scenario.proximity)
+            facts = describe_simulation(
+                "simulate", fleet.simulation, airframes, scenario.specification.proximity
+            )
             _describe(directory, [scenario], on, airframes, **facts)
             recorder = RunRecorder(directory.path, fleet.errors, fleet.simulation.most_rotors)
             stack.enter_context(recorder)

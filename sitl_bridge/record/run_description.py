@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from sitl_bridge.base.json_data import JsonObject
@@ -32,7 +31,7 @@ def describe_simulation(
         "start": simulation.start,
         "step": simulation.step,
         "substeps": simulation.substeps,
-        "proximity": None if proximity is None else asdict(proximity),
+        "proximity": None if proximity is None else proximity.model_dump(),
         "vehicles": [
             describe_vehicle(name, airframe, position, yaw)
             for (name, position, yaw), airframe in zip(simulation.places, airframes, strict=True)

@@ -81,7 +81,6 @@ RATES = {
     mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: 5.0,
     mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: 1.0,
     mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: 1.0,
-    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: 1.0,
 }
 """Hz of PX4's clock that the monitor requests."""
 

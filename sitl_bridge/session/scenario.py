@@ -70,22 +70,6 @@ _SET_BY_SWARM = {
 """Fields of vehicles that a formation or avoidance sets, and by what."""
 
 
-class ProximitySpecification(BaseModel):
-    """Collisions and downwash between vehicles."""
-
-    model_config = STRICT
-
-    collisions: bool = Field(True, description="whether vehicles that touch collide")
-    downwash: bool = Field(True, description="whether downwash of rotors acts on vehicles below")
-    restitution: float = Field(
-        Proximity.restitution, ge=0.001, le=1.0, description="share of the closing speed after a collision"
-    )
-    breaking_speed: Positive | None = Field(
-        None,
-        description="closing speed in m/s above which a rotor that is hit stops; default: it never stops",
-    )
-
-
 World = Annotated[
     Annotated[WorldSpecification, Tag("section")] | Annotated[Path, Tag("file")],
     Discriminator(lambda value: "file" if isinstance(value, str | Path) else "section"),
@@ -109,9 +93,7 @@ class Scenario(BaseModel):
     )
     seed: Seed = Field(0, description="seed of all random numbers")
     world: World = Field(WorldSpecification(), description="place, air and wind; or the name of a world file")
-    proximity: ProximitySpecification = Field(
-        ProximitySpecification(), description="collisions and downwash between vehicles"
-    )
+    proximity: Proximity = Field(Proximity(), description="collisions and downwash between vehicles")
     radio: RadioSpecification = Field(
         RadioSpecification(), description="radio between the vehicles of a formation or of avoidance"
     )
@@ -221,11 +203,6 @@ class LoadedScenario:
     events: tuple[EventSpecification, ...]
     formation: FormationPlan | None  # planned and checked, with its events; None for none
     avoidance: AvoidanceSpecification | None  # checked; None for none
-
-    @property
-    def proximity(self) -> Proximity:
-        """Settings of the simulation."""
-        return Proximity(**self.specification.proximity.model_dump())
 
 
 WorldChange = Callable[[WorldSpecification], WorldSpecification]

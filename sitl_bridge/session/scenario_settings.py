@@ -73,7 +73,7 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
         python=None if specification.mission is None else _python(specification.python, file, options),
         time_limit=math.inf if specification.time_limit is None else specification.time_limit,
         on_stall=specification.on_stall,
-        proximity=scenario.proximity,
+        proximity=specification.proximity,
         events=scenario.events,
         limits=separation_limit(scenario) | limits_of(scenario),
     )

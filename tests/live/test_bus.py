@@ -30,9 +30,9 @@ from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.broker import start_broker
 from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.live.run.command_queue import BURST
+from sitl_bridge.live.run.execution import OnCommand
 from sitl_bridge.live.run.messages import PUBLISHED
 from sitl_bridge.live.run.outlet import RunContext
-from sitl_bridge.live.run.simulation_commands import OnCommand
 
 # Brokers, floods and a lockstep at full speed share one interpreter: this takes minutes.
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def start_bus(
         opened.append(bus)
         bus.start()
         wait_for(bus.connected.is_set, "the bus to reach its broker")
-        client = Client(bus.port, **options)
+        client = Client(bus.address.port, **options)
         opened.append(client)
         wait_for(lambda: client.heard["sitl/run/vehicle/1/state"], "the state of a vehicle")
         return bus, client
@@ -126,7 +126,7 @@ def test_what_is_published_is_of_the_documented_messages_and_true(
     assert state["latitude"] == pytest.approx(47.397742, abs=1e-4)
     assert lockstep.simulation.states[1]["rotor_health"][2] == 0.0
     assert lockstep.simulation.states[0]["rotor_health"][2] == 1.0
-    late = Client(bus.port)
+    late = Client(bus.address.port)
     wait_for(lambda: len(late.retained) == 7, "status, clock, world and 2 x 2 of vehicles, retained")
     late.close()
     bus.close()
@@ -232,7 +232,7 @@ def test_no_command_is_executed_twice(
     # A retained command is executed when it is sent, and never by a bus that comes later.
     client.send("sitl/run/command/step", request_id="kept", count=5, retain=True)
     wait_for(lambda: client.answer("kept"), "the answer to the retained one")
-    address = BusAddress.parse(f"mqtt://127.0.0.1:{bus.port}?run=run")
+    address = BusAddress.parse(f"mqtt://127.0.0.1:{bus.address.port}?run=run")
     with Bus(RunContext(lockstep, tmp_path / "second"), address) as second:
         wait_for(second.connected.is_set, "a second bus")
         wait_for(lambda: second.counts.retained >= 1, "the retained command")
@@ -298,7 +298,7 @@ def test_a_flood_of_commands_neither_loses_nor_blocks_a_step(
     bus, client = start_bus()
     flood_program = ROOT / "tests" / "support" / "flood.py"
     seen: list[tuple[int, int]] = []
-    flood = subprocess.Popen([sys.executable, flood_program, str(bus.port), "run", "3000"])
+    flood = subprocess.Popen([sys.executable, flood_program, str(bus.address.port), "run", "3000"])
     while flood.poll() is None:
         seen.append((bus.counts.read, lockstep.status().steps))
         time.sleep(0.05)

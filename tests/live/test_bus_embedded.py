@@ -64,8 +64,8 @@ def test_state_commands_refusals_and_duplicates_over_the_embedded_broker(
     ):
         wait_for(bus.connected.is_set, "the broker")
         for login in ((), ("sitl", "another"), ("ann", "a word")):
-            assert answer_to_login(bus.port, *login) in REFUSED
-        client = Client(bus.port, user="sitl", password="a word")
+            assert answer_to_login(bus.address.port, *login) in REFUSED
+        client = Client(bus.address.port, user="sitl", password="a word")
         wait_for(lambda: client.last("vehicle/0/state"), "the state")
         gust = {"steady": {"speed": 4.0, "direction": 180.0}}
         client.do(wait_for, "command/wind", request_id="wind", wind=gust)

@@ -41,9 +41,7 @@ WIND = SetWind(
     version=1, request_id="w", wind=WindSpecification(steady=SteadyWind(speed=3.0, direction=90.0))
 )
 ORDER = Order(Address("wind"), WIND)
-SETTINGS = ClientSettings(
-    BusAddress.parse("embedded", "p"), 1883, "mqtt://x", "run", ("0", "b"), Path("/somewhere")
-)
+SETTINGS = ClientSettings(BusAddress.parse("embedded", "p"), "run", ("0", "b"), Path("/somewhere"))
 SENT: list[Sent] = [
     SETTINGS.message(),
     SnapshotRequest(Counts(executed=3)),

@@ -29,9 +29,8 @@ from sitl_bridge.live.bus.address import PASSWORD, BusAddress
 from sitl_bridge.live.outlets import BusSettings, parse_outlets
 from sitl_bridge.live.run import sampling
 from sitl_bridge.live.run.command_queue import BATCH, BURST, RATE, CommandQueue, commands_for
-from sitl_bridge.live.run.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution
+from sitl_bridge.live.run.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution, OnCommand
 from sitl_bridge.live.run.messages import RUN_COMMANDS, Reply
-from sitl_bridge.live.run.simulation_commands import OnCommand
 from sitl_bridge.live.run.snapshot import take_snapshot
 from sitl_bridge.live.run.topics import Topics
 

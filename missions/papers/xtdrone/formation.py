@@ -14,8 +14,9 @@ import numpy as np
 from comparison import new_figure, save
 from numpy.typing import NDArray
 
+import sitl_bridge as sb
 from sitl_bridge.api.formation_flight import fly_formation
-from sitl_bridge.api.scenarios import LoadedScenario, ProximitySpecification, load_scenario
+from sitl_bridge.api.scenarios import LoadedScenario, load_scenario
 from sitl_bridge.api.swarms import fly_quick
 
 SCENARIO = Path(__file__).resolve().with_name("reconfiguration.yaml")
@@ -60,7 +61,7 @@ def scenario(seed: int = 1, *, wake: bool = False, short: bool = False) -> Loade
     if wake:
         found = replace(
             found,
-            specification=found.specification.model_copy(update={"proximity": ProximitySpecification()}),
+            specification=found.specification.model_copy(update={"proximity": sb.Proximity()}),
         )
     return found
 

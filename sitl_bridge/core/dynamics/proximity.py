@@ -8,15 +8,16 @@ do to a body is in forces.py; the ground is in contact.py, objects of the scene 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Record
+from sitl_bridge.base.quantities import STRICT, Positive
 from sitl_bridge.core.dynamics.contact import place_of, rotate_to_ned, velocity_of
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE, VEHICLE, State, Surfaces, Vehicle
 from sitl_bridge.core.world.atmosphere import air
@@ -140,32 +141,28 @@ class ProximityArrays(NamedTuple):
     contacts: Annotated[Records, CONTACT]  # (k,) CONTACT, likewise
 
 
-@dataclass(frozen=True)
-class Proximity:
-    """Choice of the effects that vehicles have on one another.
+class Proximity(BaseModel):
+    """Collisions and downwash between vehicles.
 
-    Attributes:
-        collisions: those that touch push one another.
-        downwash: they fly in the wakes of those above.
-        restitution: speed after over before a collision.  An assumption: nobody has measured two
-            multirotors that collide; a half is between a caged one off a wall and wreckage.
-        breaking_speed: m/s of closing speed above which a rotor that hits a vehicle or an object stops for
-            good; None for never.
+    The restitution is an assumption: nobody has measured two multirotors that collide; a half is between a
+    caged one off a wall and wreckage.
     """
 
-    collisions: bool = True
-    downwash: bool = True
-    restitution: float = 0.5
-    breaking_speed: float | None = None
+    model_config = STRICT
+
+    collisions: bool = Field(True, description="whether vehicles that touch collide")
+    downwash: bool = Field(True, description="whether downwash of rotors acts on vehicles below")
+    restitution: float = Field(
+        0.5, ge=0.001, le=1.0, description="share of the closing speed after a collision"
+    )
+    breaking_speed: Positive | None = Field(
+        None,
+        description="closing speed in m/s above which a rotor that hits a vehicle or an object stops for"
+        " good; default: it never stops",
+    )
 
     def pack(self) -> Records:
-        """(1,) PROXIMITY.
-
-        Raises:
-            ValueError: for a restitution outside (0, 1].
-        """
-        if not 0.0 < self.restitution <= 1.0:
-            raise ValueError(f"a coefficient of restitution is above 0 and at most 1, not {self.restitution}")
+        """(1,) PROXIMITY."""
         made = np.zeros(1, PROXIMITY)
         made["collisions"], made["downwash"] = self.collisions, self.downwash
         # e = exp(-pi z/sqrt(1 - z^2)) of a damped half oscillation.

@@ -100,7 +100,7 @@ requested."""
 
 FOR_MONITOR = {
     "LOCAL_POSITION_NED": 5, "SYS_STATUS": 5, "EXTENDED_SYS_STATE": 5, "BATTERY_STATUS": 1,
-    "ESTIMATOR_STATUS": 1, "GPS_RAW_INT": 1, "SYSTEM_TIME": 1,
+    "ESTIMATOR_STATUS": 1, "SYSTEM_TIME": 1,
 }  # fmt: skip
 """Rates in Hz of the streams to the bridge's monitor from one of several vehicles."""
 

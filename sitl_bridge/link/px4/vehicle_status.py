@@ -115,11 +115,8 @@ class VehicleStatus:
     velocity: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # m/s north, east, down
     position_time: float = math.nan  # s on PX4's clock of these two
     attitude: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # rad roll, pitch, yaw
-    # battery_voltage, battery_current, battery_remaining: V, A, share 0..1, as reported by PX4
-    battery_voltage: float = math.nan
-    battery_current: float = math.nan
-    battery_remaining: float = math.nan
-    satellites: int = -1  # number used by the first GPS receiver, -1 if unknown
+    battery_voltage: float = math.nan  # V
+    battery_remaining: float = math.nan  # share 0..1
     unhealthy: tuple[str, ...] = ()  # enabled sensors that PX4 reports as unhealthy
     estimates: tuple[str, ...] = ()  # quantities that the estimator does not provide yet, by name
     can_arm: bool = False  # whether PX4's prearm check passes
@@ -171,7 +168,6 @@ def _battery(m: MavlinkMessage) -> JsonObject:
     cells = [voltage for voltage in m.voltages if voltage != 0xFFFF]
     return {
         "battery_voltage": sum(cells) * 1e-3 if cells else math.nan,
-        "battery_current": m.current_battery * 1e-2 if m.current_battery >= 0 else math.nan,
         "battery_remaining": m.battery_remaining * 1e-2 if m.battery_remaining >= 0 else math.nan,
     }
 
@@ -180,15 +176,10 @@ def _estimator(m: MavlinkMessage) -> JsonObject:
     return {"estimates": tuple(name for bit, name in ESTIMATES.items() if not m.flags & bit)}
 
 
-def _gps(m: MavlinkMessage) -> JsonObject:
-    return {"satellites": m.satellites_visible if m.satellites_visible != 255 else -1}
-
-
 READERS: dict[int, Callable[[MavlinkMessage], JsonObject]] = {
     mavlink.MAVLINK_MSG_ID_HEARTBEAT: _heartbeat,
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: _health,
     mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: _system_time,
-    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: _gps,
     mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: _local_position,
     mavlink.MAVLINK_MSG_ID_ATTITUDE: _attitude,
     mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: _battery,

@@ -119,10 +119,9 @@ class BusAddress:
         return context
 
     def __str__(self) -> str:
-        """The URL without the password."""
-        who = f"{self.user}@" if self.user else ""
+        """The URL without user and password."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'mqtts' if self.tls else 'mqtt'}://{who}{host}:{self.port}"
+        return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
 
 
 class _ClosingSocket(ssl.SSLSocket):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.broker import free_port, require_free
@@ -34,30 +35,22 @@ class Bus(Outlet):
 
     def __init__(self, run: RunContext, address: BusAddress) -> None:
         super().__init__("the bus", "sitl_bridge.live.bus.client", run, "bus")
+        if address.embedded:
+            address = replace(address, port=address.port or free_port())
+            require_free(address.port)
         self.address = address
-        self.port = address.port
         name = address.run or topic_name(run.name or run.directory.name)
         self.topics = Topics(name, run.source.simulation.names)
         self.counts = Counts()
         self.connected = threading.Event()
-        if address.embedded:
-            if not self.port:
-                self.port = free_port()
-            require_free(self.port)
-
-    @property
-    def url(self) -> str:
-        """URL of the broker for clients, without a password."""
-        return str(BusAddress(**{**self.address.__dict__, "port": self.port, "user": None}))
 
     def start(self, first: Sequence[Sent] = ()) -> None:
         """Start the bus; return before the broker is connected."""
-        self._notify(f"bus at {self.url}, topics {self.topics.root}/#")
+        self._notify(f"bus at {self.address}, topics {self.topics.root}/#")
         if self.address.warning:
             self._notify(self.address.warning)
         run = self.topics.root.removeprefix("sitl/")
-        vehicles, directory = self.topics.vehicles, self._directory.resolve()
-        settings = ClientSettings(self.address, self.port, self.url, run, vehicles, directory)
+        settings = ClientSettings(self.address, run, self.topics.vehicles, self._directory.resolve())
         super().start([settings.message(), *first])
 
     def _note_end(self) -> None:

@@ -83,7 +83,7 @@ class Client:
     """
 
     def __init__(self, settings: ClientSettings, link: PipeEnd) -> None:
-        self.address, self.port = settings.address, settings.port
+        self.address = settings.address
         self.topics = Topics(settings.run, settings.vehicles)
         self._settings, self._link = settings, link
         self.queue = CommandQueue(self.topics, self._hand_on, self._time)
@@ -170,7 +170,7 @@ class Client:
                     await self._run_connection(client)
             except (aiomqtt.MqttError, OSError) as error:
                 if not self._last_heartbeat and (self._is_connected or not self._broker_may_be_starting()):
-                    where, why = self._settings.url, self._failure_reason(error)
+                    where, why = self.address, self._failure_reason(error)
                     self._notify(f"bus: no connection to {where}: {why}; trying again")
                     self._last_heartbeat = True
             self._send_connected(False)
@@ -188,7 +188,9 @@ class Client:
         if self._broker is not None:
             self._notify(f"bus: {self._broker.describe_end()}; starting it again")
             self._broker.stop()
-        self._broker = start_broker(self.port, self._settings.directory / "broker", self.address.password)
+        self._broker = start_broker(
+            self.address.port, self._settings.directory / "broker", self.address.password
+        )
 
     def _failure_reason(self, error: Exception) -> str:
         """Return the reason of a failed connection, with a remedy."""
@@ -206,7 +208,7 @@ class Client:
         offline = Status(online=False, vehicles=self.topics.vehicles)
         return aiomqtt.Client(
             self.address.host,
-            self.port,
+            self.address.port,
             username=self.address.user_name,
             password=self.address.password,
             tls_context=self.address.tls_context(),
@@ -245,7 +247,7 @@ class Client:
         """Forget the failures before, once the connection lasts."""
         await asyncio.sleep(LASTING)
         if self._last_heartbeat:
-            self._notify(f"bus: connected to {self._settings.url}")
+            self._notify(f"bus: connected to {self.address}")
         self._last_heartbeat, self._reconnect_wait = False, FIRST_WAIT
         await self._stop.wait()
 

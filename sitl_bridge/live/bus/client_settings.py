@@ -15,9 +15,7 @@ from sitl_bridge.live.run.client_link import Settings
 class ClientSettings:
     """Settings of the client."""
 
-    address: BusAddress  # of the broker, with the password
-    port: int  # of the broker, if the address leaves it open
-    url: str  # the address without the password
+    address: BusAddress  # of the broker, with its port and the password
     run: str  # name of the run in topics
     vehicles: tuple[str, ...]  # names
     directory: Path  # directory for the embedded broker's log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,11 +12,23 @@ from typing import TypeAlias
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
+from sitl_bridge.core.simulation.events import apply_event, event_of_command
 from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.live.run.command_queue import Order, Result
-from sitl_bridge.live.run.messages import DelegatedCommand, FlightCommand
-from sitl_bridge.live.run.simulation_commands import OnCommand, execute_for_run, execute_for_vehicle
+from sitl_bridge.live.run.messages import (
+    BusCommand,
+    DelegatedCommand,
+    FlightCommand,
+    Pause,
+    Resume,
+    SetPace,
+    SetWind,
+    Step,
+)
 
+OnCommand: TypeAlias = Callable[[str, ReadJson, int | None], "Future[None]"]
+"""Executes a delegated command, given its kind, its data, and the vehicle's number (None: all); the future
+completes with the execution.  Raises UserError to refuse it, at once or in the future."""
 CommandListener: TypeAlias = Callable[[int, str, int | None, ReadJson, str | None], None]
 """Takes each command that was carried out or refused: us of simulated time, the last level of its topic, the
 vehicle's number (None: the whole run), its message, and the reason of a refusal (None: carried out)."""
@@ -63,12 +76,33 @@ class Batch:
             else:
                 simulation = self.source.simulation
                 vehicle = simulation.names.index(order.address.vehicle)
-                execute_for_vehicle(order.command, order.address.kind, simulation, vehicle)
+                data = order.command.model_dump(exclude_unset=True)
+                event, begins = event_of_command(order.address.kind, data)
+                apply_event(event, begins, simulation, [vehicle])
         except UserError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001  (no message may end the simulation)
             return f"failed: {error!r}"
         return None
+
+
+def execute_for_run(command: BusCommand, source: RunClock) -> None:
+    """Execute a command for the whole run.
+
+    Raises:
+        UserError: if it is impossible.
+    """
+    match command:
+        case SetWind():
+            source.simulation.world.set_wind(command.wind, source.simulation.time)
+        case SetPace():
+            source.set_speed(math.inf if command.speed == "max" else float(command.speed))
+        case Pause():
+            source.pause()
+        case Resume():
+            source.resume()
+        case Step():
+            source.step(command.count)
 
 
 def report_result(

@@ -35,8 +35,7 @@ from sitl_bridge.live.run.client_link import (
     Stop,
     UserNotice,
 )
-from sitl_bridge.live.run.execution import CommandListener, Execution
-from sitl_bridge.live.run.simulation_commands import OnCommand
+from sitl_bridge.live.run.execution import CommandListener, Execution, OnCommand
 from sitl_bridge.live.run.snapshot import take_snapshot
 
 POLL_INTERVAL = 0.01

@@ -1,4 +1,4 @@
-"""Triangles of the objects of a world: solids, meshes, terrain, occupancy maps."""
+"""Trimesh of the objects of a world: solids, meshes, terrain, occupancy maps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.ndimage import binary_erosion
+from trimesh import Trimesh
+from trimesh import creation as solids
 
-from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.arrays import Mask
 from sitl_bridge.core.world.records import CYLINDER, PLANE, SPHERE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import (
@@ -19,10 +21,7 @@ from sitl_bridge.core.world.scene_specification import (
     TriangleMesh,
     VoxelGrid,
 )
-from sitl_bridge.live.view.vehicle_shapes import Faces, Triangles, box
 
-AROUND, ALONG = 32, 16
-"""Corners around cylinders and spheres, and rows of a sphere."""
 MOST_HEIGHTS = 256
 """Largest number of rows and of columns of terrain that are drawn."""
 MOST_CELLS = 20_000
@@ -36,7 +35,7 @@ class DrawnObject:
     name: str  # of the object
     index: int  # of its SHAPE
     # triangles, each with the colour red, green, blue from 0 to 1
-    parts: list[tuple[Triangles, tuple[float, float, float]]]
+    parts: list[tuple[Trimesh, tuple[float, float, float]]]
     moving: bool  # whether it has a path
 
 
@@ -56,65 +55,41 @@ def draw_objects(scene: Scene) -> Iterator[DrawnObject]:
             case OctreeObject() if thing.geometry is not None:
                 parts = [(cell_faces(thing.geometry), color)]
             case _ if kind == SPHERE:
-                parts = [(_sphere(float(half[0])), color)]
+                parts = [(solids.uv_sphere(half[0]), color)]
             case _ if kind == CYLINDER:
-                parts = [(_cylinder(float(half[0]), float(half[2])), color)]
+                parts = [(solids.cylinder(half[0], 2.0 * half[2]), color)]
             case _:
-                size = (float(2.0 * half[0]), float(2.0 * half[1]), float(2.0 * half[2]))
-                parts = [(box(size, np.zeros(3)), color)]
+                parts = [(solids.box(2.0 * half), color)]
         yield DrawnObject(name, index, [(t, (c[0], c[1], c[2])) for t, c in parts], thing.path is not None)
 
 
 def _by_colour(
     mesh: TriangleMesh, color: tuple[float, float, float]
-) -> list[tuple[Triangles, tuple[float, ...]]]:
+) -> list[tuple[Trimesh, tuple[float, ...]]]:
     """The triangles of a mesh by their colours, of which similar ones are one."""
     if mesh.colors is None:
-        return [(Triangles(mesh.vertices, mesh.faces.astype(np.uint32)), color)]
+        return [(Trimesh(mesh.vertices, mesh.faces, process=False), color)]
     coarse, which = np.unique(np.round(np.asarray(mesh.colors) * 15.0), axis=0, return_inverse=True)
     found = []
     for k, shade in enumerate(coarse / 15.0):
         used, faces = np.unique(mesh.faces[which.ravel() == k], return_inverse=True)
-        part = Triangles(mesh.vertices[used], faces.reshape(-1, 3).astype(np.uint32))
+        part = Trimesh(mesh.vertices[used], faces.reshape(-1, 3), process=False)
         found.append((part, tuple(float(c) for c in shade)))
     return found
 
 
-def _lattice(rows: int, columns: int, wrapped: bool = False) -> Faces:
-    """Faces between the points of a lattice; ``wrapped`` joins the last column to the first."""
-    across = columns if wrapped else columns - 1
-    row, column = np.meshgrid(np.arange(rows - 1), np.arange(across), indexing="ij")
-    a, b = row * columns + column, row * columns + (column + 1) % columns
-    c, d = a + columns, b + columns
-    return np.stack([a, c, b, b, c, d], axis=-1).reshape(-1, 3).astype(np.uint32)
-
-
-def _terrain(grid: HeightGrid) -> Triangles:
+def _terrain(grid: HeightGrid) -> Trimesh:
     step = max(1, -(-max(grid.heights.shape) // MOST_HEIGHTS))
     heights = grid.heights[::step, ::step].astype(np.float64)
     rows, columns = heights.shape
     x, y = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
     points = np.stack([x * grid.spacing * step, y * grid.spacing * step, -heights], axis=-1)
-    return Triangles(points.reshape(-1, 3), _lattice(rows, columns))
+    first = (x * columns + y)[:-1, :-1, None]  # of each square's corners
+    corners = first + np.array([0, columns, 1, 1, columns, columns + 1])
+    return Trimesh(points.reshape(-1, 3), corners.reshape(-1, 3), process=False)
 
 
-def _sphere(radius: float) -> Triangles:
-    down, around = np.linspace(0.0, np.pi, ALONG), np.linspace(0.0, 2.0 * np.pi, AROUND, endpoint=False)
-    polar, angle = np.meshgrid(down, around, indexing="ij")
-    points = np.stack([np.sin(polar) * np.cos(angle), np.sin(polar) * np.sin(angle), np.cos(polar)], axis=-1)
-    return Triangles(radius * points.reshape(-1, 3), _lattice(ALONG, AROUND, wrapped=True))
-
-
-def _cylinder(radius: float, half: float) -> Triangles:
-    angle = np.linspace(0.0, 2.0 * np.pi, AROUND, endpoint=False)
-    ring = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    rows: list[Floats] = []
-    for share, height in ((0.0, half), (1.0, half), (1.0, -half), (0.0, -half)):
-        rows.append(np.column_stack([share * ring, np.full(AROUND, height)]))
-    return Triangles(np.concatenate(rows), _lattice(4, AROUND, wrapped=True))
-
-
-def cell_faces(grid: VoxelGrid) -> Triangles:
+def cell_faces(grid: VoxelGrid) -> Trimesh:
     """The occupied cells that can be seen as cubes; coarser until they are few enough."""
     step, occupied = 1, grid.occupied
     while True:
@@ -122,10 +97,10 @@ def cell_faces(grid: VoxelGrid) -> Triangles:
         if len(places) <= MOST_CELLS:
             break
         step, occupied = 2 * step, _halve(occupied)
-    cube = box((1.0, 1.0, 1.0), np.full(3, 0.5))
+    cube = solids.box(bounds=[np.zeros(3), np.ones(3)])
     points = (places[:, None] + cube.vertices) * (grid.size * step)
-    faces = cube.faces + np.arange(len(places), dtype=np.uint32)[:, None, None] * np.uint32(8)
-    return Triangles(points.reshape(-1, 3), faces.reshape(-1, 3))
+    faces = cube.faces + 8 * np.arange(len(places))[:, None, None]
+    return Trimesh(points.reshape(-1, 3), faces.reshape(-1, 3), process=False)
 
 
 def _halve(occupied: Mask) -> Mask:

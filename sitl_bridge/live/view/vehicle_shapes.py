@@ -8,38 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
+from trimesh import Trimesh
+from trimesh import creation as solids
+from trimesh.util import concatenate
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.vehicle.airframe import Airframe
-
-Faces = NDArray[np.uint32]
-
-_CORNERS = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
-_SIDES = np.array(
-    [
-        [0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1],
-        [2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3],
-    ],
-    np.uint32,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Triangles:
-    """Vertices (v, 3) m, and faces (f, 3) counter-clockwise from outside."""
-
-    vertices: Floats
-    faces: Faces
 
 
 @dataclass(frozen=True)
 class VehicleShape:
     """Drawing of an airframe."""
 
-    body: Triangles  # hub, arms and motors
-    nose: Triangles  # marks the front
+    body: Trimesh  # hub, arms and motors
+    nose: Trimesh  # marks the front
     hubs: Floats  # (r, 3) m, of its rotors
     turns: Floats  # (r, 4) x, y, z, w from a rotor's axes, thrust along z, to the body's
     radii: Floats  # (r,) m
@@ -47,25 +30,21 @@ class VehicleShape:
     reach: float  # m from the centre to the outermost blade tip
 
 
-def box(size: tuple[float, float, float], centre: Floats, turn: Rotation | None = None) -> Triangles:
+def box(size: tuple[float, float, float], centre: Floats, turn: Rotation | None = None) -> Trimesh:
     """A box, turned about its centre."""
-    corners = _CORNERS * size
-    return Triangles((corners if turn is None else turn.apply(corners)) + centre, _SIDES)
+    place = np.eye(4)
+    place[:3, 3] = centre
+    if turn is not None:
+        place[:3, :3] = turn.as_matrix()
+    return solids.box(size, place)
 
 
-def join(parts: list[Triangles]) -> Triangles:
-    """Several sets of triangles as one."""
-    firsts = np.cumsum([0, *(len(part.vertices) for part in parts[:-1])])
-    faces = [part.faces + np.uint32(first) for part, first in zip(parts, firsts, strict=True)]
-    return Triangles(np.concatenate([part.vertices for part in parts]), np.concatenate(faces))
-
-
-def blades() -> Triangles:
+def blades() -> Trimesh:
     """A two-bladed rotor of radius 1 m that turns about z, visible from all sides."""
     tilt = Rotation.from_euler("x", 12.0, degrees=True)
     right = box((0.95, 0.14, 0.03), np.array([0.525, 0.0, 0.0]), tilt)
     left = box((0.95, 0.14, 0.03), np.array([-0.525, 0.0, 0.0]), tilt.inv())
-    return join([right, left, box((0.15, 0.15, 0.12), np.zeros(3))])
+    return concatenate([right, left, box((0.15, 0.15, 0.12), np.zeros(3))])
 
 
 def vehicle_shape(airframe: Airframe) -> VehicleShape:
@@ -88,7 +67,7 @@ def vehicle_shape(airframe: Airframe) -> VehicleShape:
         parts.append(box((2.0 * thick, 2.0 * thick, 1.6 * thick), hub - turn.apply([0.0, 0.0, thick]), turn))
     nose = box((0.16 * length, 0.22 * length, 0.12 * length), middle + np.array([0.3 * length, 0.0, 0.0]))
     return VehicleShape(
-        join(parts),
+        concatenate(parts),
         nose,
         hubs,
         np.array([turn.as_quat() for turn in turns]),
