@@ -1,9 +1,9 @@
 """Missions that a user names: own files by path, shipped ones also by their name below ``missions/``.
 
 Everything about them that can be checked is checked before anything starts.  Scripts of MAVSDK 3 are
-recognised: up to version 3, the package ``mavsdk`` is MAVSDK-Python, with ``System()`` and plug-ins that are
-modules, such as ``mavsdk.offboard``.  From version 4 on it is the native binding, and MAVSDK-Python is
-``mavsdk_grpc`` (https://mavsdk.mavlink.io/main/en/python/migration.html).
+recognised by their ``System()``: up to version 3, the package ``mavsdk`` is MAVSDK-Python.  From version 4 on
+it is the native binding, and MAVSDK-Python is ``mavsdk_grpc``
+(https://mavsdk.mavlink.io/main/en/python/migration.html).
 """
 
 from __future__ import annotations
@@ -23,17 +23,6 @@ from sitl_bridge.plan.plan_file import MAX_LEG, load_plan
 _FOLDER = "missions"
 _KINDS = ("*.plan", "*.py", "*.yaml")
 
-MAVSDK_3_MODULES = frozenset(
-    (
-        "action", "action_server", "arm_authorizer_server", "calibration", "camera", "camera_server",
-        "component_metadata", "component_metadata_server", "core", "events", "failure", "follow_me", "ftp",
-        "ftp_server", "geofence", "gimbal", "gripper", "info", "log_files", "log_streaming", "manual_control",
-        "mavlink_direct", "mission", "mission_raw", "mission_raw_server", "mocap", "offboard", "param",
-        "param_server", "rtk", "server_utility", "shell", "telemetry", "telemetry_server", "tracking_server",
-        "transponder", "tune", "winch",
-    )
-)  # fmt: skip
-"""Modules that ``mavsdk`` has in version 3 alone (``_GRPC_PLUGINS`` in mavsdk/_legacy.py of version 4)."""
 REMEDY = (
     "make an environment for it, and name its interpreter: python3 -m venv ~/mavsdk3 &&"
     " ~/mavsdk3/bin/pip install {package} && sitl-bridge fly {script} --python ~/mavsdk3/bin/python; or"
@@ -149,38 +138,22 @@ def takes_turns(mission: Path, python: Path | None = None) -> bool:
     )
 
 
-def mavsdk_3_line(program: ast.AST) -> int | None:
-    """Number of the first line that needs MAVSDK 3; None if there is none."""
-    system = {"mavsdk.System"}
-    lines, calls = [], []
+def old_mavsdk(program: ast.AST) -> tuple[int, str] | None:
+    """The first line that needs MAVSDK-Python, and its package, ``mavsdk-grpc`` or ``mavsdk<4``."""
+    system, calls, lines = {"mavsdk.System"}, [], []
     for node in ast.walk(program):
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
-            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            system |= {
-                a.asname or a.name
-                for a in node.names
-                if a.name == "System" and node.module in ("mavsdk", "mavsdk.system")
-            }
-        elif isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        else:
-            calls += [node] if isinstance(node, ast.Call) else []
-            continue
-        inside = [module.split(".")[1] for module in modules if module.startswith("mavsdk.")]
-        lines += [node.lineno] if MAVSDK_3_MODULES & set(inside) else []
-    lines += [call.lineno for call in calls if ast.unparse(call.func) in system]
-    return min(lines, default=None)
-
-
-def mavsdk_grpc_line(program: ast.AST) -> int | None:
-    """Number of the first line that imports ``mavsdk_grpc``; None if there is none."""
-    lines = []
-    for node in ast.walk(program):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imported = [alias.name for alias in node.names]
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else imported
-            lines += [node.lineno for name in names if name.partition(".")[0] == "mavsdk_grpc"]
-    return min(lines, default=None)
+        if isinstance(node, ast.Call):
+            calls.append(node)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            of = node.module if isinstance(node, ast.ImportFrom) else None
+            imported = [of or alias.name for alias in node.names]
+            lines += [node.lineno for name in imported if name.partition(".")[0] == "mavsdk_grpc"]
+            if of in ("mavsdk", "mavsdk.system"):
+                system |= {alias.asname or alias.name for alias in node.names if alias.name == "System"}
+    if lines:
+        return min(lines), "mavsdk-grpc"
+    lines = [call.lineno for call in calls if ast.unparse(call.func) in system]
+    return (min(lines), "mavsdk<4") if lines else None
 
 
 def require_mavsdk(program: ast.AST, script: Path, python: Path | None) -> None:
@@ -191,26 +164,17 @@ def require_mavsdk(program: ast.AST, script: Path, python: Path | None) -> None:
         python: the interpreter; None for this program's.
 
     Raises:
-        UserError: for a script of MAVSDK 3 or of mavsdk_grpc without it, with the commands that help.
+        UserError: for a script of MAVSDK-Python without it, with the commands that help.
     """
-    line = mavsdk_grpc_line(program)
-    if line is not None and package_version(python or THIS, "mavsdk-grpc") is None:
+    needed = old_mavsdk(program)
+    if needed is None:
+        return
+    line, package = needed
+    name, _, below = package.partition("<")
+    found = package_version(python or THIS, name)
+    if found is None or (below and int(found.partition(".")[0]) >= int(below)):
+        has = f"no {name}" if found is None else f"{name} {found}"
         raise UserError(
-            f"{script}: line {line} needs the package mavsdk-grpc, which {python or 'this program'} does not"
-            f" have; {REMEDY.format(script=script, package='mavsdk-grpc')}"
+            f"{script}: line {line} needs {package}, and {python or 'this program'} has {has}; "
+            + REMEDY.format(script=script, package=repr(package))
         )
-    line = mavsdk_3_line(program)
-    if line is None:
-        return
-    found = package_version(python or THIS, "mavsdk")
-    if found is not None and int(found.partition(".")[0]) < 4:
-        return
-    has = "no mavsdk" if found is None else f"mavsdk {found}"
-    renamed = "" if package_version(python or THIS, "mavsdk-grpc") is None else (
-        ", or import mavsdk_grpc in place of mavsdk, which that interpreter has"
-    )  # fmt: skip
-    raise UserError(
-        f"{script}: line {line} needs MAVSDK 3, and {python or 'this program'} has {has}; "
-        + REMEDY.format(script=script, package="'mavsdk<4'")
-        + renamed
-    )

@@ -13,7 +13,7 @@ from support.paths import MISSIONS
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.interpreter import check_interpreter, find_interpreter
-from sitl_bridge.session.mission_file import check_mission_file, mavsdk_3_line
+from sitl_bridge.session.mission_file import check_mission_file, old_mavsdk
 from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
@@ -99,25 +99,21 @@ asyncio.run(run())
     [
         (MAVSDK_3, 6),
         ("import mavsdk\ndrone = mavsdk.System(port=50051)\n", 2),
-        ("from mavsdk.offboard import OffboardError\n", 1),
-        ("from mavsdk import telemetry\n", 1),
-        ("import os\nimport mavsdk.mission as mission\n", 2),
         ("from mavsdk.system import System as Drone\nDrone()\n", 2),
         ("from mavsdk import System\ndef f(s: System) -> None: ...\n", None),
         ("from mavsdk.asyncio.plugins.action import ActionAsync\n", None),
-        ("from mavsdk_grpc import System\nSystem()\n", None),
         ("from mavsdk.plugins.telemetry import FlightMode\n", None),
     ],
 )
 def test_a_line_that_only_mavsdk_3_understands_is_found(text: str, line: int | None) -> None:
-    assert mavsdk_3_line(ast.parse(text)) == line
+    assert old_mavsdk(ast.parse(text)) == (line and (line, "mavsdk<4"))
 
 
 def test_no_script_here_is_taken_for_one_of_mavsdk_3() -> None:
     scripts = sorted(MISSIONS.rglob("*.py"))
     assert len(scripts) > 10
     for script in scripts:
-        assert mavsdk_3_line(ast.parse(script.read_text(encoding="utf-8"))) is None, script
+        assert old_mavsdk(ast.parse(script.read_text(encoding="utf-8"))) is None, script
 
 
 def with_mavsdk(path: Path, version: str, package: str = "mavsdk") -> Path:
@@ -136,7 +132,7 @@ def test_a_script_of_mavsdk_3_is_refused_with_the_commands_that_help_or_runs_in_
         with pytest.raises(UserError) as refused:
             check_mission_file(script, (), python)
         said = str(refused.value)
-        assert f"{script}: line 6 needs MAVSDK 3, and {python or 'this program'} has mavsdk 4." in said
+        assert f"{script}: line 6 needs mavsdk<4, and {python or 'this program'} has mavsdk 4." in said
         assert "python3 -m venv ~/mavsdk3" in said
         assert "~/mavsdk3/bin/pip install 'mavsdk<4'" in said
         assert f"sitl-bridge fly {script} --python ~/mavsdk3/bin/python" in said
@@ -155,8 +151,8 @@ def test_a_script_of_mavsdk_grpc_is_refused_with_the_commands_that_help_or_runs_
         check_mission_file(script, ())
     said = str(refused.value)
     line = imports.count("\n")
-    assert f"{script}: line {line} needs the package mavsdk-grpc, which this program does not have" in said
-    assert "~/mavsdk3/bin/pip install mavsdk-grpc &&" in said
+    assert f"{script}: line {line} needs mavsdk-grpc, and this program has no mavsdk-grpc; " in said
+    assert "~/mavsdk3/bin/pip install 'mavsdk-grpc' &&" in said
     assert "--python ~/mavsdk3/bin/python" in said
     check_mission_file(script, (), with_mavsdk(tmp_path / "grpc" / "python", "4.0.5", "mavsdk-grpc"))
 
