@@ -56,7 +56,7 @@ class Flown(NamedTuple):
 
 def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
     """One flight, in its own process."""
-    command = [*SITL, "fly", str(options.mission), *options.options, *stack(options.px4)]
+    command = [*SITL, "fly", str(options.mission), *options.options, *options.px4]
     command += ["--headless", "--speed", options.speed, "--seed", str(seed), "--runs-dir", str(runs)]
     before, output, reason = set(runs.iterdir()), runs / f"{seed}.txt", ""
     with background_process(command, output, stop=signal.SIGTERM) as process:
@@ -71,18 +71,12 @@ def fly(options: argparse.Namespace, seed: int, runs: Path) -> Flown:
         with contextlib.suppress(OSError, ValueError):
             summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     if process.returncode and not reason:
-        lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
-        last = next((line for line in reversed(lines) if line.strip()), "no output")
-        reason = "; ".join(summary.get("verdict", {}).get("reasons", ())) or last.strip()
+        last = output.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        reason = "; ".join(summary.get("verdict", {}).get("reasons", ())) or last or "no output"
     one = next(iter(summary.get("vehicles", {}).values()), summary)
     simulated, wall = one.get("simulated_seconds"), one.get("wall_seconds")
     closest = (summary.get("closest") or {}).get("distance_m", float("inf"))
     return Flown(reason, simulated / wall if simulated and wall else float("nan"), closest, directory)
-
-
-def stack(px4: Path | None) -> list[str]:
-    """Options of a command that say which PX4 flies, if one is given."""
-    return [] if px4 is None else ["--px4", str(px4)]
 
 
 def report(flights: Sequence[Flown]) -> None:
@@ -201,13 +195,13 @@ def ten_hours(place: Path, options: argparse.Namespace) -> None:
     judge(place)
 
 
-def hover(place: Path, options: argparse.Namespace) -> None:
-    """Hover for two hours at full speed over the link; the last line is of the report."""
-    plan = json.loads((CAMPAIGNS / "hop.plan").read_text(encoding="utf-8"))
-    plan["mission"]["items"][1]["params"][0] = 7200.0 * options.scale  # s to hold
-    (place / "hover.plan").write_text(json.dumps(plan), encoding="utf-8")
-    flown = stack(options.px4) or ["--autopilot", "builtin"]
-    command = ["fly", str(place / "hover.plan"), "--airframe", str(write_lasting_airframe(place)), *flown]
+def hover(place: Path, options: argparse.Namespace, count: int = 1, hours: float = 2.0) -> None:
+    """Hover at full speed over the link; the last line is of the report."""
+    fleet = {"airframe": str(write_lasting_airframe(place)), "count": count, "grid": {"spacing": 4}}
+    arguments, scenario = ["--seconds", str(3600.0 * hours * options.scale)], place / "hover.yaml"
+    mission = {"mission": str(CAMPAIGNS.parent / "fleet_hover.py"), "arguments": arguments}
+    scenario.write_text(json.dumps({"vehicles": [fleet], **mission}), encoding="utf-8")
+    command = ["fly", str(scenario), *(options.px4 or ["--autopilot", "builtin"])]
     command += ["--speed", "max", "--headless", "--runs-dir", str(place)]
     with run_program(*command, place=place) as (process, watched):
         while process.poll() is None:
@@ -218,6 +212,11 @@ def hover(place: Path, options: argparse.Namespace) -> None:
     if not (place / "latest" / "summary.json").is_file():
         raise SystemExit((place / "output.txt").read_text(encoding="utf-8"))
     judge(place)
+
+
+def nine(place: Path, options: argparse.Namespace) -> None:
+    """Hover with nine for an hour, the same way."""
+    hover(place, options, count=9, hours=1.0)
 
 
 def starts(place: Path, options: argparse.Namespace) -> None:
@@ -387,7 +386,7 @@ def _await_port(port: int) -> None:
     wait_until(lambda: is_listening(port), f"port {port}", 300.0)
 
 
-KINDS = {kind.__name__: kind for kind in (hover, ten_hours, starts, page, campaign, broker, commands)}
+KINDS = {kind.__name__: kind for kind in (hover, nine, ten_hours, starts, page, campaign, broker, commands)}
 """What runs for long."""
 
 
@@ -396,7 +395,7 @@ def main() -> int:
     long = sys.argv[1:2] == ["long"]
     parser = argparse.ArgumentParser(f"scripts/soak{' long' * long}", description=__doc__)
     add = parser.add_argument
-    add("--px4", type=Path, metavar="DIR", help="PX4 checkout or build to fly")
+    add("--px4", type=lambda place: ["--px4", place], default=[], metavar="DIR", help="PX4 to fly")
     if long:
         add("what", choices=KINDS)
         add("--scale", type=float, default=1.0, help="part of the whole length (1)")
