@@ -34,7 +34,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.wind import Gust, Length, Moment, PassingSpeed, Speed, Upward, WindSpecification
 
 if TYPE_CHECKING:
-    from sitl_bridge.core.simulation.simulation import Simulation
+    from sitl_bridge.core.simulation.simulation import Fault, Simulation
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Need = Literal["dynamics", "sensors", "processes"]
@@ -132,7 +132,7 @@ class _OneMotor(PassingEvent):
         """Restore the thrust, up to what other faults of the motor leave."""
         self._set(simulation, vehicle, simulation.faults[vehicle])
 
-    def _set(self, simulation: Simulation, vehicle: int, faults: Iterable[PassingEvent]) -> None:
+    def _set(self, simulation: Simulation, vehicle: int, faults: Iterable[Fault]) -> None:
         """Give the rotor the thrust and imbalance that the last loss and the last damage leave."""
         count = int(simulation.vehicles[vehicle]["rotor_count"])
         if self.motor > count:

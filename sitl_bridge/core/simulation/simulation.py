@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,7 +59,6 @@ from sitl_bridge.core.world.records import START, WIND_STATE
 from sitl_bridge.core.world.turbulence import episode_shift, turbulence, turbulence_field
 
 if TYPE_CHECKING:
-    from sitl_bridge.core.simulation.events import PassingEvent
     from sitl_bridge.core.vehicle.airframe import Airframe
     from sitl_bridge.core.world.world import World
 
@@ -115,6 +114,17 @@ class VehicleSetup:
             replace(made[id(one)], position=position, yaw=yaw, name=name)
             for one, position, yaw, name in zip(airframes, positions, yaws, names, strict=True)
         ]
+
+
+class Fault(Protocol):
+    """Fault that has begun and may end; a protocol, as events import this module."""
+
+    @property
+    def part(self) -> tuple[str | int, ...]:
+        """Part that breaks."""
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Break it."""
 
 
 class Simulation(Uncopied):
@@ -185,8 +195,8 @@ class Simulation(Uncopied):
         self._setups = tuple(vehicles)
         self.airframes = [setup.airframe for setup in vehicles]
         """Airframes of the vehicles now: one that has dropped its payload is the empty one."""
-        self.faults: list[list[PassingEvent]] = [[] for _ in vehicles]
-        """Of each vehicle, those that have begun and not ended, in their order."""
+        self.faults: list[list[Fault]] = [[] for _ in vehicles]
+        """``PassingEvent``s of each vehicle that have begun and not ended, in their order."""
         self._handles: Ints | None = None
         self._handled_series = world.wind_series
         self._histories: dict[int, Records] = {}
