@@ -22,6 +22,7 @@ from sitl_bridge.api.pool import FlightPool, needs_processes
 from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.vehicle_arrays import place_vehicles, validate_parameters, validate_seed, validate_speed
 from sitl_bridge.api.vehicles import Vehicles
+from sitl_bridge.api.was_attribute import was_attribute
 from sitl_bridge.api.world_choice import WindChoice, World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -228,6 +229,7 @@ class Flight(Vehicles):
         """
         return self._stacks.directory
 
+    @was_attribute
     def verdict(self, reason: str = "") -> Verdict:
         """End the flight and judge it; ``verdict().check()`` raises what went wrong.  Safe to call twice.
 

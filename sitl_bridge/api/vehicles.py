@@ -15,6 +15,7 @@ from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.thrown_motion import Throw
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.vehicle_arrays import VehicleArrays
+from sitl_bridge.api.was_attribute import was_attribute
 from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler, wrap_angle
@@ -194,6 +195,7 @@ class Vehicles(VehicleArrays):
         """The true motion since the vehicles were ready, with the vehicle axis."""
         return self._stacks.track.select(self._numbers, self.names)
 
+    @was_attribute
     def url(self) -> str:
         """Let simulated time pass by itself, and return where MAVSDK reaches the vehicle.
 
@@ -206,6 +208,7 @@ class Vehicles(VehicleArrays):
             raise UserError("url: these are several vehicles; use urls()")
         return self.urls()[0]
 
+    @was_attribute
     def urls(self) -> tuple[str, ...]:
         """``url`` of each vehicle."""
         urls = self._stacks.urls()

@@ -183,6 +183,10 @@ def test_parameters_commands_and_modes_go_by_name() -> None:
             drone.received("ATTITUDE")
         with pytest.raises(sb.UserError, match="keeps no record"):
             sitl.verdict()
+        before: Any = sitl
+        for old in (lambda: before.verdict.check(), lambda: f"{before.url}", lambda: [*before.urls]):
+            with pytest.raises(sb.UserError, match=r"is a method now: write (verdict|url|urls)\(\)"):
+                old()
 
 
 def test_a_fault_lasts_as_long_as_its_block_and_is_noted(tmp_path: Path) -> None:
