@@ -111,12 +111,17 @@ def test_a_plan_that_breaks_its_limits_is_refused_before_it_flies(tmp_path: Path
         load_formation(near)
 
 
-def test_the_leaders_path_comes_from_a_csv_file(tmp_path: Path) -> None:
+def test_the_leaders_path_comes_from_a_csv_file_or_a_plan(tmp_path: Path) -> None:
     waypoints = "    yaw: 0\n    waypoints: [{position: [0, 0, -10], hold: 5}, {position: [5, 0, -10]}]\n"
     path = path_through(np.array([[0.0, 0, -10], [5, 0, -10]]), speed=2.0, acceleration=1.0, yaw=0.0)
     write_csv(tmp_path / "leader.csv", path)
     by_csv = load_formation(scenario(tmp_path, (waypoints, "    csv: leader.csv\n")))
     assert by_csv.path.at(2.0).position == pytest.approx(path.at(2.0).position)
+    plan = load_formation(scenario(tmp_path, (waypoints, f"    plan: {MISSIONS / 'square.plan'}\n")))
+    north, east, _ = np.ptp(plan.path.position, axis=0)
+    assert 10.0 < north < 200.0
+    assert 10.0 < east < 200.0
+    assert plan.path.position[-1, 2] < 0.0
 
 
 def test_roles_come_from_a_file_beside_the_scenario(tmp_path: Path) -> None:

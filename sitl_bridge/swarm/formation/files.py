@@ -1,4 +1,4 @@
-"""Trajectories as CSV files: the leader's, and those of a plan's vehicles."""
+"""Files of formations: trajectories as CSV, the leader's path as a plan."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.input_file import read_rows
 from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.core.world.world import Origin
+from sitl_bridge.plan import commands
+from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.plan.recorded_plan import PlanPlaces
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 
 COLUMNS = ("t", "px", "py", "pz", "vx", "vy", "vz", "ax", "ay", "az", "yaw")
@@ -80,3 +84,24 @@ def write_csv(path: Path, trajectory: Trajectory) -> None:
     )
     lines = [",".join(COLUMNS), *(",".join(map(repr, row)) for row in table.tolist())]
     write_whole(path, "\n".join(lines) + "\n")
+
+
+def plan_positions(file: Path) -> list[tuple[float, float, float]]:
+    """Positions of a plan's items in m NED from its planned home.
+
+    Raises:
+        UserError: for a plan without a planned home or without positions.
+    """
+    plan = load_plan(file)
+    latitude, longitude, altitude = plan.home
+    if not math.isfinite(latitude):
+        raise UserError(f"{file}: has no planned home, which is the origin of the formation")
+    if math.isnan(altitude):
+        if any(item.frame not in commands.RELATIVE_FRAMES for item in plan.legs):
+            raise UserError(f"{file}: items are above sea level, but the planned home has no altitude")
+        altitude = 0.0
+    places = PlanPlaces(Origin(latitude=latitude, longitude=longitude, altitude=altitude))
+    points = [(north, east, down) for north, east, down in (places.of_item(item) for item in plan.legs)]
+    if not points:
+        raise UserError(f"{file}: has no item with a position for the leader")
+    return points

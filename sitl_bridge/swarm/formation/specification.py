@@ -1,7 +1,7 @@
 """The ``formation:`` section of a scenario file, and the checked plan computed from it.
 
 Positions are m NED from the common origin, angles deg, times s since the formation's start.  Files that the
-section names (the leader's CSV, roles) are relative to the scenario's directory.
+section names (the leader's CSV or plan, roles) are relative to the scenario's directory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.simulation.events import affected_vehicles
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEventSpecification
-from sitl_bridge.swarm.formation.files import read_csv
+from sitl_bridge.swarm.formation.files import plan_positions, read_csv
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour, LeaderLoss
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern
 from sitl_bridge.swarm.formation.roles import BEACON, SCHEMES, Follower, Leader
@@ -64,7 +64,7 @@ class Waypoint(BaseModel):
 
 
 class PathSection(BaseModel):
-    """Path of the centre of the formation: waypoints or csv."""
+    """Path of the centre of the formation: one of waypoints, csv and plan."""
 
     model_config = STRICT
 
@@ -74,26 +74,32 @@ class PathSection(BaseModel):
     turn_rate: Motion = Field(20.0, description="deg/s of a turn on the spot")
     waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS, description="in order")
     csv: Path | None = Field(None, description="file with columns t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
+    plan: Path | None = Field(None, description="QGroundControl plan; its planned home is the origin")
 
     @model_validator(mode="after")
     def _one_path(self) -> PathSection:
-        if bool(self.waypoints) == (self.csv is not None):
-            raise ValueError("takes either waypoints or csv")
+        if sum((bool(self.waypoints), self.csv is not None, self.plan is not None)) != 1:
+            raise ValueError("takes one of waypoints, csv and plan")
         return self
 
     def trajectory(self, directory: Path) -> Trajectory:
         """Return the path of the centre.
 
         Raises:
-            UserError: for an invalid CSV file.
+            UserError: for an invalid CSV file or plan.
         """
         if self.csv is not None:
             return read_csv(directory / self.csv)
+        waypoints = self.waypoints
+        if self.plan is not None:
+            waypoints = tuple(Waypoint(position=at) for at in plan_positions(directory / self.plan))
+            if len(waypoints) > MOST_WAYPOINTS:
+                raise UserError(f"{directory / self.plan}: has more than {MOST_WAYPOINTS} positions")
         return path_through(
-            np.array([w.position for w in self.waypoints]),
+            np.array([w.position for w in waypoints]),
             speed=self.speed,
             acceleration=self.acceleration,
-            holds=[w.hold for w in self.waypoints],
+            holds=[w.hold for w in waypoints],
             yaw=None if self.yaw == "along" else math.radians(self.yaw),
             turn_rate=math.radians(self.turn_rate),
         )
