@@ -18,6 +18,7 @@ from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Poses
 from sitl_bridge.perception.background_writer import BackgroundWriter
 from sitl_bridge.perception.sample_files import ArrayFolder, CloudFolder, EurocFolder, SampleFolder, TumFolder
+from sitl_bridge.record.picture_files import recordings
 
 WAITING = 16
 """Samples that wait to be written."""
@@ -114,4 +115,4 @@ def recording_of(
     """
     if not sensor.record or directory is None:
         return None
-    return SampleRecording(sensor, directory / "sensors" / name, report_of(errors, f"recording of {name}"))
+    return SampleRecording(sensor, recordings(directory) / name, report_of(errors, f"recording of {name}"))

@@ -16,9 +16,15 @@ class PictureFile:
     file: Path  # PNG
 
 
+def recordings(run: Path) -> Path:
+    """The directory of a run in which its sensors' samples are, a directory each."""
+    return run / "sensors"
+
+
 def sensor_folders(run: Path, vehicle: str, sensor: str) -> tuple[Path, Path]:
     """Directories in which a vehicle's sensor may have recorded."""
-    return run / sensor, run / f"{vehicle}-{sensor}"
+    place = recordings(run)
+    return place / sensor, place / f"{vehicle}-{sensor}"
 
 
 def picture_files(folder: Path) -> Iterator[PictureFile]:

@@ -499,7 +499,7 @@ def test_pictures_of_cameras_are_in_the_report(tmp_path: Path) -> None:
     described = json.loads((run / "run.json").read_text())
     described["vehicles"][0]["airframe"]["sensors"] = [{"kind": "camera", "name": "front"}, {"kind": "imu"}]
     (run / "run.json").write_text(json.dumps(described))
-    folder = run / "front" / "mav0" / "cam0" / "data"
+    folder = run / "sensors" / "front" / "mav0" / "cam0" / "data"
     folder.mkdir(parents=True)
     for k in range(20):
         image.fromarray(np.full((480, 640, 3), (200, 10 * k, 0), np.uint8)).save(folder / f"{k * 10**9}.png")

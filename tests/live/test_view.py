@@ -380,7 +380,7 @@ def run_with_camera(tmp_path: Path) -> tuple[ViewedRun, Path]:
     )
     (run / "run.json").write_text(json.dumps(described))
     viewed = ViewedRun(run)
-    folder = run / viewed.cameras()[0].sensor / "mav0" / "cam0" / "data"
+    folder = run / "sensors" / viewed.cameras()[0].sensor / "mav0" / "cam0" / "data"
     folder.mkdir(parents=True)
     return viewed, folder
 

@@ -23,6 +23,7 @@ from sitl_bridge.perception import recording as recording_module
 from sitl_bridge.perception.recording import SampleRecording, recording_of
 from sitl_bridge.perception.sample_files import OPTICAL, POINT
 from sitl_bridge.perception.sensor_runner import SensorRunner
+from sitl_bridge.record.picture_files import sensor_folders
 
 POSES = Poses(
     np.array([96_000, 100_000]),
@@ -159,7 +160,8 @@ def test_a_recording_is_made_where_the_airframe_asks_for_it(tmp_path: Path) -> N
     sample = last(core, runner, 40)
     runner.close()
     assert sample is not None
-    folder = tmp_path / "sensors" / "scanner_0"
+    folder, of_fleet = sensor_folders(tmp_path, "0", "scanner_0")  # where reports and exports look
+    assert (folder, of_fleet) == (tmp_path / "sensors" / "scanner_0", tmp_path / "sensors" / "0-scanner_0")
     assert sorted(path.name for path in folder.glob("*.npz")) == [
         "100000000.npz",
         "152000000.npz",
