@@ -190,11 +190,11 @@ def test_what_cannot_be_done_is_refused_with_a_reason(
         "file": ("sitl/run/command/wind", {"wind": {"series": {"file": "/etc/passwd"}}}, "--world"),
         "pace": ("sitl/run/command/pace", {"speed": 0}, "greater than or equal to 0.01"),
         "step": ("sitl/run/command/step", {"count": 1, "pace": 3}, "pace"),
-        "kind": ("sitl/run/command/fly", {}, "there is wind, pace"),
+        "kind": ("sitl/run/command/fly", {}, "commands: wind, pace"),
         "who": ("sitl/run/vehicle/9/command/motor_loss", {"motor": 1}, "no vehicle '9'"),
         "rotor": ("sitl/run/vehicle/0/command/motor_loss", {"motor": 8}, "motors 1 to 4"),
         "sensor": ("sitl/run/vehicle/0/command/sensor_fault", {"sensor": "nose", "fault": "off"}, "imu 0"),
-        "place": ("sitl/run/vehicle/0/command/teleport", {"position": [0.0, 5.0, 0.0]}, "vehicle 1 is there"),
+        "place": ("sitl/run/vehicle/0/command/teleport", {"position": [0.0, 5.0, 0.0]}, "vehicle 1 is only"),
         "under": ("sitl/run/vehicle/0/command/teleport", {"position": [0.0, 0.0, 9.0]}, "position.2"),
         "formation": ("sitl/run/command/formation", {"pattern": "v"}, "nothing in this run"),
         "version": ("sitl/run/command/pause", {"version": 2}, "version"),
@@ -373,7 +373,7 @@ def test_a_command_and_the_farewell_with_password_and_tls(
         password=PASSWORD,
         ca=str(tls_broker.certificate),
     )
-    client.send("sitl/run/vehicle/0/command/fault", request_id="gps", sensor="gps", fault="off", retain=True)
+    client.send("sitl/run/vehicle/0/command/sensor_fault", request_id="gps", sensor="gps", fault="off", retain=True)
     wait_for(lambda: client.answer("gps"), "an answer")
     reply = client.answer("gps")
     assert reply is not None

@@ -328,7 +328,7 @@ def test_workers_of_xdist_fly_side_by_side(tmp_path: Path) -> None:
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "4 passed" in run.stdout, run.stdout + run.stderr
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["gw0", "gw1"]
-    assert len(list((tmp_path / "runs").glob("gw?/*/summary.json"))) == 4
+    assert len(list((tmp_path / "runs").glob("gw?/*-test_climb*/summary.json"))) == 4
 
 
 def test_a_compilation_is_reported_on_the_terminal_while_the_test_runs(tmp_path: Path) -> None:
