@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -188,9 +188,7 @@ def read_usage(task: Path) -> tuple[float, float]:
     return (user + system) / tick, system / tick
 
 
-def lockstep(
-    airframes: Sequence[str], count: int, options: argparse.Namespace, say: Any
-) -> dict[str, dict[str, Any]]:
+def lockstep(airframes: Sequence[str], count: int, options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Real-time factors with real PX4s, disarmed, interleaved with null simulators'; us of a step.
 
     A null simulator replays the frames of the bridge with the same airframe, so that the ratio contains the
@@ -357,8 +355,8 @@ def perception(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return figures
 
 
-MEASUREMENTS = {
-    "start-up": (start_up, "from starting Python to the first sensor frame, and memory"),
+MEASUREMENTS: dict[str, tuple[Callable[[argparse.Namespace, Any], dict[str, Any]], str]] = {
+    "start-up": (start_up, "from starting `sitl-bridge serve` to the first sensor frame, and memory"),
     "steps": (fleet, "dynamics and sensors of the iris in flight, by number of vehicles, one core"),
     "built-in": (measure_built_in, "the built-in stack with dynamics and sensors, one core, processor time"),
     "avoidance": (avoidance, "predictive collision avoidance, per vehicle and tick, processor and wall time"),

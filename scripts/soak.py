@@ -278,7 +278,7 @@ def hear_bus(port: int, hear: Callable[[str, bytes], None], *topics: str) -> Ite
 
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)  # type: ignore[attr-defined]
     client.on_connect = lambda client, *_: client.subscribe([(topic, 1) for topic in topics])
-    client.on_message = lambda _client, _data, message: hear(message.topic, message.payload)
+    client.on_message = lambda _client, _data, message: hear(message.topic, bytes(message.payload))
     client.reconnect_delay_set(min_delay=1, max_delay=1)
     client.connect("127.0.0.1", port)
     client.loop_start()
