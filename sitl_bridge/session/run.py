@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.kernels.announcement import announce_compilation
 from sitl_bridge.base.system.signals import delay_signals
+from sitl_bridge.core.sensors.imu import leave_unsharpened
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.events import ScheduledEvent, StackEvent
@@ -162,6 +164,9 @@ class Run:
         setups = [
             VehicleSetup.from_airframe(v.airframe, v.position, v.yaw, v.name) for v in settings.vehicles
         ]
+        for number, (autopilot, _) in enumerate(self.choices):
+            if autopilot.kind == "builtin":
+                setups[number] = replace(setups[number], sensors=leave_unsharpened(setups[number].sensors))
         self.simulation = Simulation(
             self.world, setups, seed=settings.seed, step=STEP, proximity=settings.proximity
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.commands import run_command
 from support.paths import MISSIONS, ROOT
 
 from sitl_bridge.api.in_process import InProcessStacks
@@ -207,3 +208,28 @@ def test_no_px4_found_means_the_built_in_stack_and_says_why(
     monkeypatch.setenv("PX4_DIR", str(tmp_path / "nothing"))
     with pytest.raises(UserError, match="does not exist"):
         settings.check()
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_vehicle_that_vibrates_keeps_its_estimate_in_this_process(seed: int) -> None:
+    with Sitl("x500", seed=seed, record=False) as sitl:
+        sitl.vehicle.arm()
+        sitl.vehicle.take_off(5.0)  # raises where a failsafe takes the vehicle
+        sitl.run(15.0)
+        assert sitl.vehicle.mode == "Hold"
+
+
+def test_a_vehicle_that_vibrates_flies_a_plan_over_the_link(tmp_path: Path) -> None:
+    options = [
+        "--airframe",
+        "x500",
+        "--autopilot",
+        "builtin",
+        "--speed",
+        "max",
+        "--instance",
+        "67",
+        "--headless",
+    ]
+    flown = run_command("fly", str(MISSIONS / "square.plan"), *options, "--runs-dir", str(tmp_path))
+    assert flown.exit_code == 0, flown.output  # a failsafe fails a flight

@@ -373,7 +373,9 @@ def test_a_command_and_the_farewell_with_password_and_tls(
         password=PASSWORD,
         ca=str(tls_broker.certificate),
     )
-    client.send("sitl/run/vehicle/0/command/sensor_fault", request_id="gps", sensor="gps", fault="off", retain=True)
+    client.send(
+        "sitl/run/vehicle/0/command/sensor_fault", request_id="gps", sensor="gps", fault="off", retain=True
+    )
     wait_for(lambda: client.answer("gps"), "an answer")
     reply = client.answer("gps")
     assert reply is not None

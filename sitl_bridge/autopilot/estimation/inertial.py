@@ -29,6 +29,10 @@ DECAY_INTERVAL = 0.2
 """Interval at which slow changes are applied, s: decaying biases, unevenness of the ground."""
 GROUND_SLOPE = 0.5
 """Assumed slope of the ground, m/m: PX4's EKF2_TERR_GRAD."""
+VIBRATION_SHARE = 0.01
+"""Share of a sample in the mean difference of successive ones: of PX4's vibration metric (VehicleIMU.cpp)."""
+VIBRATION_JUMPS = 6.0
+"""Mean differences within which one is vibration; white noise exceeds them once in a million samples."""
 UNKNOWN_VELOCITY = 100.0
 """Variance of an unknown velocity, (m/s)^2."""
 MOTION_ERRORS = 9
@@ -63,7 +67,8 @@ def integrate(estimator: Estimator, measurement: Measurement, dt: float) -> None
     Trapezoidal rule over this sample and the previous one: second order, because the simulated unit reports
     instantaneous values.  Where the force jumps, as at touch-down, it is not: the samples in contact are
     means, which lag by half a step, so that the velocity is off by half a step times the difference of the
-    samples.  That counts as noise.
+    samples.  That counts as noise.  Vibration does not: its differences come again and again, and add up to
+    nothing.
     """
     x = estimator.nominal
     m = measurement
@@ -92,10 +97,13 @@ def integrate(estimator: Estimator, measurement: Measurement, dt: float) -> None
     for axis in range(3):
         push = 0.5 * (force[axis] + estimator.force_before[axis]) * dt
         jump = force[axis] - estimator.force_before[axis]
-        if abs(jump) > estimator.force_jump:
+        usual = estimator.force_vibration[axis]
+        most = max(estimator.force_jump, VIBRATION_JUMPS * usual)
+        if abs(jump) > most:
             variance = 0.25 * jump * jump * dt * dt
             estimator.pending_jump[axis] += variance
             estimator.ring_jump[axis] += variance
+        estimator.force_vibration[axis] += VIBRATION_SHARE * (min(abs(jump), most) - usual)
         estimator.force_before[axis] = force[axis]
         estimator.pending_force[axis] += push
         speed = x[VELOCITY + axis]

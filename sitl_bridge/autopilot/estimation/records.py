@@ -112,6 +112,7 @@ class Estimator(Record):
     # --- inertial integration
     rate_before: Annotated[Floats, 3]  # rad/s, previous sample
     force_before: Annotated[Floats, 3]  # m/s^2 NED, previous sample
+    force_vibration: Annotated[Floats, 3]  # m/s^2 NED, mean difference of successive samples
     pending_time: float  # s since the last covariance update
     pending_jump: Annotated[Floats, 3]  # (m/s)^2 NED, variance by jumps of the force since that update
     pending_rotation: Annotated[Floats, 3, 3]  # s, integral of body to NED since that update

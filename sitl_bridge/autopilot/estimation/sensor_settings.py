@@ -27,6 +27,7 @@ from sitl_bridge.autopilot.estimation.records import (
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.sensors.gps import GpsSpecification
+from sitl_bridge.core.sensors.imu import INTERVAL
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.vehicle.perception_settings import odometry
@@ -53,6 +54,9 @@ RANGE_RESOLUTION = 0.01
 """Resolution of the distance in DISTANCE_SENSOR (cm), m."""
 FIELD_RESOLUTION = 1e-9
 """Resolution of the World Magnetic Model's table, T."""
+SHAKEN_DENSITIES = (0.35**2 * 0.01, 0.015**2 * 0.01)
+"""Least noise densities of a unit that vibration reaches, (m/s)^2/s and rad^2/s: those of PX4's estimator, by
+EKF2_ACC_NOISE, EKF2_GYR_NOISE and EKF2_PREDICT_US."""
 REST_DEVIATIONS = 6.0
 """Standard deviations within which an inertial sample counts as rest; noise exceeds them once in months at
 250 Hz."""
@@ -149,8 +153,10 @@ def _set_inertial(estimator: Records, sensor: Records) -> None:
     """Set noise densities, biases, position and rest limits of the inertial unit."""
     period = float(sensor["period"]) * 1e-6
     noise = sensor["noise"][:6]
-    estimator["force_noise"] = np.maximum(noise[:3] ** 2 * period, MIN_NOISE_DENSITY)
-    estimator["rate_noise"] = np.maximum(noise[3:] ** 2 * period, MIN_NOISE_DENSITY)
+    shaken = bool(sensor["parameter"][INTERVAL] > 0.0)
+    least = SHAKEN_DENSITIES if shaken else (MIN_NOISE_DENSITY, MIN_NOISE_DENSITY)
+    estimator["force_noise"] = np.maximum(noise[:3] ** 2 * period, least[0])
+    estimator["rate_noise"] = np.maximum(noise[3:] ** 2 * period, least[1])
     estimator["noisy"][records.SOURCES :] = noise[:3].min() > 0.0, noise[3:].min() > 0.0
     estimator["force_limit"] = CLIPPED * sensor["limit"][:3]
     _set_drift(estimator, ACCELEROMETER, sensor, slice(0, 3))

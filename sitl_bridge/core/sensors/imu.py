@@ -110,6 +110,13 @@ def _means(instance: int) -> int:
     return 2 if instance == 0 else 1
 
 
+def leave_unsharpened(sensors: Records) -> Records:
+    """Sensors (s,) SENSOR for a flight stack without PX4's means, which takes samples as they are."""
+    taken = sensors.copy()
+    taken["parameter"][taken["kind"] == IMU, MEANS] = 0.0
+    return taken
+
+
 @compiled
 def start_imu(sensor: Sensor, memory: SensorState) -> None:
     """Draw misalignments and temperature coefficients; an ideal unit draws nothing from its stream."""
