@@ -22,7 +22,7 @@ import numba
 import numpy as np
 import pytest
 from numba import types
-from numba.core import errors, event
+from numba.core import event
 from numpy.typing import NDArray
 from typing_extensions import TypeAliasType
 
@@ -491,11 +491,11 @@ def test_an_edited_law_flies_whoever_imported_numba_first(tmp_path: Path) -> Non
 def test_a_program_finds_numba_as_it_was_after_kernels_were_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program may compile functions of its own, with messages and look-ups that are numba's."""
+    """A program may compile functions of its own, with look-ups that are numba's."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
 
     def changeable() -> tuple[object, ...]:
-        return types.Function.get_call_type, errors.termcolor(), gc.get_threshold()
+        return types.Function.get_call_type, gc.get_threshold()
 
     before = changeable()
     meanwhile: list[tuple[object, ...]] = []

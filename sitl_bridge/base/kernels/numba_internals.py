@@ -6,7 +6,7 @@ again; and one more for every integer literal it is called with.  Here a kernel 
 and lowered once, and optimised within the kernel that Python calls; only that one is wrapped and cached.
 And what few vehicles or worlds need, or what many kernels that Python calls have in common (a vehicle's step,
 its sensors, its flight stack), is left out of the kernels that call it: it is compiled once, at the latest
-when it is called first, see ``on_demand``.  Passes of numba's that do nothing for kernels are left out, too.
+when it is called first, see ``on_demand``.
 
 All this builds on numba's internals; no other file uses them, and this one only for versions of numba that
 compiled.py names or that pass ``check``.
@@ -32,11 +32,10 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, errors, event, typed_passes, untyped_passes
+from numba.core import cgutils, event
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult, DefaultPassBuilder, Flags
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager, _pass_registry
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
@@ -57,15 +56,6 @@ OPTIONS = {
     "no_cfunc_wrapper": True,
 }
 """Those of compiled.py, and what numba derives of them."""
-
-
-class _NoColors:
-    """Messages as they are: numba makes and drops thousands while it looks up operators."""
-
-    def _plain(self, text: str) -> str:
-        return text
-
-    code = errmsg = filename = indicate = highlight = reset = _plain
 
 
 def _once_per_types(resolve: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,30 +85,18 @@ _find_call_type = _once_per_types(types.Function.get_call_type)
 def _patch_while_compiling() -> Iterator[None]:
     """While kernels are compiled, and only then: numba is its user's, who may compile functions of his own.
 
-    Search operators by ``_once_per_types``, write messages by ``_NoColors``, and look for garbage less often:
-    numba makes millions of objects that last, and the search would take a fifth of the time.  Compilations
-    within this one change nothing more, for numba's lock is held.
+    Search operators by ``_once_per_types``, which spares a tenth of the time, and look for garbage seldom, as
+    numba makes millions of objects that last, which spares a sixth.  Compilations within this one change
+    nothing more, for numba's lock is held.
     """
-    before = types.Function.get_call_type, errors._termcolor_inst, gc.get_threshold()  # type: ignore[attr-defined]
+    search, thresholds = types.Function.get_call_type, gc.get_threshold()
     types.Function.get_call_type = _find_call_type
-    errors._termcolor_inst = _NoColors()  # type: ignore[attr-defined]
-    gc.set_threshold(max(before[2][0], 100_000), *before[2][1:])
+    gc.set_threshold(max(thresholds[0], 100_000), *thresholds[1:])
     try:
         yield
     finally:
-        types.Function.get_call_type, errors._termcolor_inst = before[:2]  # type: ignore[attr-defined]
-        gc.set_threshold(*before[2])
-
-
-@functools.cache
-def _reference_counts() -> Any:
-    """Numba's functions that count the references to an array, ready to be inlined."""
-    text = rtsys.library.get_llvm_str().replace("noinline", "alwaysinline")
-    module = llvm.parse_assembly(text)
-    for function in module.functions:
-        if not function.is_declaration:
-            function.linkage = "linkonce_odr"
-    return module
+        types.Function.get_call_type = search
+        gc.set_threshold(*thresholds)
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
@@ -135,10 +113,11 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
         # Linked functions are there for others to link, too; nobody will.  As internal ones they may be
-        # inlined away where they are called once, which is worth a tenth of the simulation's speed.
-        self._link_as("internal", counts="available_externally")
+        # inlined away where they are called once, which is worth a fifth of the simulation's speed.
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "linkonce_odr":
+                function.linkage = "internal"
         super()._optimize_final_module()
-        self._inline_reference_counts()
 
     def add_ir_module(self, ir_module: Any) -> None:
         """Add a function's code; like ``finalize`` to its end, whatever signal comes.
@@ -154,27 +133,6 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         with delay_signals():
             super().finalize()
 
-    def _link_as(self, linkage: str, counts: str) -> None:
-        """Change the linkage of the functions that were linked in, and of those that count references."""
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage.name == "linkonce_odr":
-                function.linkage = counts if function.name in ("NRT_incref", "NRT_decref") else linkage
-
-    def _inline_reference_counts(self) -> None:
-        """Spare the calls that count references, which numba keeps until it has removed pairs of them.
-
-        Arrays that ``array_at`` makes are not counted, yet a tuple of sixteen of them cost 33 calls a step.
-        """
-        self._final_module.link_in(_reference_counts(), preserve=True)
-        self._link_as("internal", counts="internal")
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_ipsccp_pass()
-        passes.add_always_inliner_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_dead_arg_elimination_pass()
-        passes.add_global_dead_code_eliminate_pass()
-        passes.run(self._final_module, self._codegen._pass_builder())
-
 
 class _PartLibrary(_Library):
     """Intermediate code of a kernel that kernels call; by itself neither optimised nor made executable."""
@@ -182,49 +140,6 @@ class _PartLibrary(_Library):
     def finalize(self) -> None:
         """Leave it to those that link this."""
         self._finalized = True
-
-
-class _Flags(Flags):  # type: ignore[misc]
-    """Compiler flags that are one object for all kernels: numba compares them a hundred thousand times."""
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
-
-    def copy(self) -> _Flags:
-        """Nobody changes them, so this is as good as a copy."""
-        return self
-
-
-class _Passes(PassManager):  # type: ignore[misc]
-    """Runs passes without the checks, the events and the descriptions of numba's own manager.
-
-    Those take as long as the passes: a record's type is described by 20,000 characters.
-    """
-
-    def run(self, state: Any) -> None:
-        """Run the passes over a function."""
-        for name, _ in self.passes:
-            instance = _pass_registry.get(name).pass_inst
-            instance.analysis = self._analysis
-            instance.run_initialization(state)
-            instance.run_pass(state)
-            instance.run_finalizer(state)
-
-
-_NEEDED = {
-    untyped_passes.TranslateByteCode,
-    untyped_passes.FixupArgs,
-    untyped_passes.IRProcessing,
-    untyped_passes.GenericRewrites,
-    untyped_passes.ReconstructSSA,
-    typed_passes.NopythonTypeInference,
-    typed_passes.PreLowerStripPhis,
-    typed_passes.NopythonRewrites,
-    typed_passes.IRLegalization,
-    typed_passes.NativeLowering,
-    typed_passes.NoPythonBackend,
-}
-"""Passes that kernels need: they have neither closures nor exceptions, lists, literal loops or ``with``."""
 
 
 def _holds(outer: Any, inner: Any) -> bool:
@@ -252,49 +167,31 @@ def lie_apart(kinds: Any) -> bool:
 
 class _KernelCompiler(Compiler):  # type: ignore[misc]
     library: type[_Library] = _Library
-    flags: ClassVar[dict[bool, _Flags]] = {}
-    """Of kernels whose arguments lie apart, and of others."""
-
-    def __init_subclass__(cls) -> None:
-        cls.flags = {}
-
-    def define_pipelines(self) -> list[Any]:
-        """Numba's passes, but those that kernels do not need."""
-        passes = _Passes("kernels")
-        everything = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.passes = [each for each in everything.passes if each[0] in _NEEDED]
-        passes.finalize()
-        return [passes]
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        """Compile into a library and with flags of this module's."""
-        apart, known = lie_apart(self.state.args), type(self).flags
-        if apart not in known:
-            known[apart] = self.shared_flags()
-            known[apart].noalias = apart
-        self.state.flags = known[apart]
+        """Compile into a library of this module's; the flags are this compilation's alone."""
+        self.set_flags(self.state.flags)
         self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
 
-    def shared_flags(self) -> _Flags:
-        return _Flags(self.state.flags)
+    def set_flags(self, flags: Any) -> None:
+        """Set what differs from the options of the decorators."""
+        flags.noalias = lie_apart(self.state.args)
 
 
 class _LateCompiler(_KernelCompiler):
-    def shared_flags(self) -> _Flags:
-        flags = super().shared_flags()
+    def set_flags(self, flags: Any) -> None:
+        super().set_flags(flags)
         flags.no_cfunc_wrapper = False
-        return flags
 
 
 class _PartCompiler(_KernelCompiler):
     library = _PartLibrary
 
-    def shared_flags(self) -> _Flags:
-        flags = _Flags(self.state.flags)
+    def set_flags(self, flags: Any) -> None:
+        super().set_flags(flags)
         flags.no_compile = flags.no_cpython_wrapper = True
-        return flags
 
 
 class _Part(CPUDispatcher):  # type: ignore[misc]
