@@ -10,11 +10,13 @@ import pytest
 from support.commands import run_command
 from support.vehicle_logs import FORMATS, WIND, write_flight
 
-from sitl_bridge.analysis.replay.estimator_replay import write_replay_files
+from sitl_bridge.analysis.replay import estimator_replay
+from sitl_bridge.analysis.replay.estimator_replay import run_estimator_replay, write_replay_files
 from sitl_bridge.analysis.replay.vehicle_log import Series, read_vehicle_log, signals_of
 from sitl_bridge.analysis.replay.vehicle_replay import replay_log
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.record.ulog_writer import UlogWriter
 
 
 @pytest.mark.parametrize("commands", ["actuator_motors", "actuator_outputs"])
@@ -148,3 +150,23 @@ def test_a_log_that_px4_cannot_replay_says_what_to_record(tmp_path: Path) -> Non
     with pytest.raises(UserError, match=r"lacks ekf2_timestamps, .* SDLOG_PROFILE"):
         write_replay_files(path, tmp_path / "again")
     assert not (tmp_path / "again").exists()
+
+
+def test_a_px4_that_hangs_at_its_exit_has_replayed_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In lockstep nobody lets its time go on then: one of its threads may wait for another for ever."""
+    monkeypatch.setattr(estimator_replay, "EXIT_LIMIT", 0.1)
+    log = tmp_path / "log.ulg"
+    topic = "vehicle_local_position"
+    fields = ["uint64_t timestamp", "uint64_t timestamp_sample", *(f"float {axis}" for axis in "xyz")]
+    with UlogWriter(log, 0, {topic: fields}, [topic]) as made:
+        made.write(topic, 0, 0, 1.0, 2.0, 3.0)
+    script = tmp_path / estimator_replay.SCRIPT
+    copy = f"cp {log.name} 1_replayed.ulg"
+    script.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\n{copy}; echo Replay done; echo closed logfile\nexec sleep 1000\n"
+    )
+    script.chmod(0o755)
+    result = run_estimator_replay(log, tmp_path)
+    assert (result.samples, result.largest) == (1, 0.0)

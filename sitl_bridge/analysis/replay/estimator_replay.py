@@ -6,8 +6,10 @@ EKF2 run on them with other parameters (src/modules/replay, ROMFS/px4fmu_common/
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +25,8 @@ NEEDED = ("ekf2_timestamps", "sensor_combined", "vehicle_air_data", "vehicle_mag
 """Topics that must have been logged at their full rates (SDLOG_PROFILE bit 1, estimator replay)."""
 FEWEST = 0.9
 """Share of the inertial samples that a log must have."""
-TIME_LIMIT = 1800.0
-"""s of wall time."""
+TIME_LIMIT, EXIT_LIMIT = 1800.0, 10.0
+"""s of wall time, for a replay, and for PX4's exit after it."""
 
 
 @dataclass(frozen=True)
@@ -109,23 +111,37 @@ def run_estimator_replay(file: Path, directory: Path) -> EstimatorReplay:
     output = directory / OUTPUT
     try:
         with output.open("wb") as sink:
-            subprocess.run(
+            process = subprocess.Popen(
                 [str((directory / SCRIPT).resolve())],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                timeout=TIME_LIMIT,
-                check=False,
                 env={k: v for k, v in os.environ.items() if not k.startswith("PX4_")},
             )
-    except subprocess.TimeoutExpired as error:
-        raise UserError(f"PX4 has not finished the replay within {TIME_LIMIT:g} s; see {output}") from error
     except OSError as error:
         raise UserError(f"{directory / SCRIPT}: cannot be run: {error.strerror}") from error
+    with process:
+        try:
+            _await_replay(process, output)
+        finally:
+            process.kill()
     made = sorted(set(directory.rglob("*_replayed.ulg")) - before)
     if not made or b"Replay done" not in output.read_bytes():
         raise UserError(f"PX4 has not replayed the log; see {output}")
     return _compare(file, made[-1])
+
+
+def _await_replay(process: subprocess.Popen[bytes], output: Path) -> None:
+    """Wait until PX4 has replayed its log, and a while for its exit, in which it may hang."""
+    begun = time.monotonic()
+    while b"closed logfile" not in output.read_bytes():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.5)
+            return
+        if time.monotonic() - begun > TIME_LIMIT:
+            raise UserError(f"PX4 has not finished the replay within {TIME_LIMIT:g} s; see {output}")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(EXIT_LIMIT)
 
 
 def _compare(logged: Path, replayed: Path) -> EstimatorReplay:
