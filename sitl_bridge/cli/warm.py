@@ -123,8 +123,10 @@ def warm(quiet: QuietOption = False) -> None:
     changes.  What is compiled already takes a moment.  Each processor compiles a part at a time.
     """
     from sitl_bridge.base.kernels.announcement import REPORT_INTERVAL
+    from sitl_bridge.base.kernels.compiled import require_compiled
     from sitl_bridge.base.kernels.kernel_cache import root
 
+    require_compiled()
     terminal = Terminal(quiet=quiet)
     for part in PARTS:
         if part.cached:

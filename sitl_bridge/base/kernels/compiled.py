@@ -2,7 +2,7 @@
 
 numba_internals.py compiles them, with parts of numba that may change in any version.  Under a version with
 which it does not work, numba's own decorator does: the first compilation takes three times as long, and
-nothing is kept.
+nothing is kept.  With ``NUMBA_DISABLE_JIT=1`` Python runs the kernels, for its debugger.
 """
 
 from __future__ import annotations
@@ -13,6 +13,13 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar, cast
 
 import numba
+import numpy as np
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.record import AS_PYTHON
+
+if AS_PYTHON:
+    np.seterr(all="ignore")  # compiled kernels do not warn either
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,6 +67,8 @@ def _plain(function: Callable[P, R]) -> Callable[P, R]:
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` to machine code on its first call, cached on disk, free of the GIL."""
+    if AS_PYTHON:
+        return function
     return cast("Callable[P, R]", Kernel(function)) if _IS_KNOWN else _plain(function)
 
 
@@ -70,14 +79,29 @@ def on_demand(function: Callable[P, R]) -> Callable[P, R]:
     annotations are its types: float, int, bool, records, arrays (``Floats``; ``Annotated[Floats, 2]`` for two
     axes), tuples and named tuples of them.  An array that is a record's field is passed as ``field[:]``.
     """
+    if AS_PYTHON:
+        return function
     return cast("Callable[P, R]", LateKernel(function)) if _IS_KNOWN else _plain(function)
 
 
 def prepare(*kernels: Callable[..., object]) -> None:
     """Compile kernels of ``on_demand`` that will be called, while there is time for it."""
     for kernel in kernels:
-        if _IS_KNOWN:
+        if _IS_KNOWN and not AS_PYTHON:
             cast("LateKernel", kernel).prepare()
+
+
+def require_compiled() -> None:
+    """Refuse what needs compiled kernels: they call the C library's functions.
+
+    Raises:
+        UserError: if Python runs the kernels.
+    """
+    if AS_PYTHON:
+        raise UserError(
+            "NUMBA_DISABLE_JIT=1 lets Python run the kernels of sb.Simulation, and of sb.Sitl in one process;"
+            " a link to a flight stack needs them compiled: unset it"
+        )
 
 
 def prepare_all() -> None:

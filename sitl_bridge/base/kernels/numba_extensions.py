@@ -6,18 +6,30 @@ is the only file that imports more than ``numba`` itself; it works with all vers
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+import numpy as np
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_name
-from numba import types
+from numba import carray, types
 from numba.core import cgutils, event
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from sitl_bridge.base.kernels.record import CACHE_LINE, numba_type
+from sitl_bridge.base.kernels.record import AS_PYTHON, CACHE_LINE, array_type, numba_type
 
-__all__ = ["SIGNATURE", "arrays_of", "call_function", "event", "get_host_cpu_name", "on_stack", "pointer"]
+__all__ = [
+    "SIGNATURE",
+    "PythonFunction",
+    "arrays_of",
+    "call_function",
+    "event",
+    "get_host_cpu_name",
+    "on_stack",
+    "pointer",
+]
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -27,7 +39,53 @@ SIGNATURE = types.void(types.voidptr, _FLOAT, _FLOAT, _FLOAT, _FLOAT, types.CPoi
 results."""
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+_C_SIGNATURE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, *[ctypes.c_double] * 4, ctypes.POINTER(ctypes.c_double)
+)
+
+
+class PythonFunction:
+    """A Python function of ``SIGNATURE`` at an address, as ``numba.cfunc`` makes a compiled one."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._callback = _C_SIGNATURE(
+            lambda parameters, *values: function(_pointer(parameters or 0), *values)
+        )
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value
+
+
+def _pointer(address: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p(int(address))
+
+
+def _call_function(address: int, parameters: int, *values: float) -> tuple[float, ...]:
+    results = (ctypes.c_double * 4)()
+    _C_SIGNATURE(int(address))(int(parameters), *values, results)
+    return tuple(results)
+
+
+def _arrays_of(handles: Any, kind: Any) -> Any:
+    rows = iter(handles.tolist())
+
+    def make(kind: Any) -> Any:
+        arrays = []
+        for hint in get_type_hints(kind, include_extras=True).values():
+            if isinstance(hint, type):  # a named tuple of arrays
+                arrays.append(make(hint))
+                continue
+            (address, *shape), (dtype, axes) = next(rows), array_type(hint)
+            arrays.append(carray(_pointer(address), tuple(shape[:axes]), dtype))
+        return kind(*arrays)
+
+    return make(kind)
+
+
+def _in_kernels(as_python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """An intrinsic; where Python runs the kernels, the Python function that does the same."""
+    return lambda function: as_python if AS_PYTHON else intrinsic(function)
+
+
+@_in_kernels(_pointer)
 def pointer(typing: Any, address: Any) -> tuple[Any, Any]:
     """The address as a C pointer."""
     del typing, address
@@ -39,7 +97,7 @@ def pointer(typing: Any, address: Any) -> tuple[Any, Any]:
     return types.voidptr(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_in_kernels(_call_function)
 def call_function(
     typing: Any, address: Any, parameters: Any, a: Any, b: Any, c: Any, d: Any
 ) -> tuple[Any, Any]:
@@ -62,7 +120,7 @@ def call_function(
     return types.UniTuple(_FLOAT, 4)(types.int64, types.int64, _FLOAT, _FLOAT, _FLOAT, _FLOAT), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_in_kernels(lambda dtype: np.zeros((), dtype)[()])
 def on_stack(typing: Any, dtype: Any) -> tuple[Any, Any]:
     """A record of a dtype, a constant of the caller, that begins with a cache line and ends with the call.
 
@@ -90,7 +148,7 @@ if TYPE_CHECKING:
 
 else:
 
-    @intrinsic
+    @_in_kernels(_arrays_of)
     def arrays_of(typing: Any, handles: Any, kind: Any) -> tuple[Any, Any]:
         """The named tuple of arrays that handles stand for; for kernels alone.
 

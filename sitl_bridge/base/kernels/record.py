@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
+import numba
 import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from numpy.typing import NDArray
 Packed = Any
 """A record as Python holds it: () or a row of an array, read as ``record["field"]``, passed to kernels."""
 
+AS_PYTHON = bool(numba.config.DISABLE_JIT)
+"""Whether kernels are run by Python, for its debugger: ``NUMBA_DISABLE_JIT=1``."""
 CACHE_LINE = 64
 """bytes."""
 _SCALARS = {float: np.dtype("f8"), int: np.dtype("i8")}
@@ -62,6 +65,8 @@ class Record:
                 },
                 align=align,
             )
+        if AS_PYTHON:  # then their elements have the fields as attributes
+            cls.dtype = np.dtype((np.record, cls.dtype))
 
 
 def zeros_in_lines(count: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
@@ -93,6 +98,14 @@ def _element(kind: Any) -> Any:
     return get_args(get_args(kind)[1])[0] if get_origin(kind) is np.ndarray else None
 
 
+def array_type(hint: Any) -> tuple[np.dtype[Any], int]:
+    """Type of the elements and number of axes of an array, by its annotation as ``numba_type`` reads it."""
+    kind, *details = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    axes = next((detail for detail in details if isinstance(detail, int)), 1)
+    dtype = next((detail for detail in details if isinstance(detail, np.dtype)), None)
+    return np.dtype(_element(kind)) if dtype is None else dtype, axes
+
+
 def numba_type(hint: Any) -> types.Type:
     """Numba's type of a parameter of a kernel, or of a field of a named tuple, by its annotation.
 
@@ -102,7 +115,7 @@ def numba_type(hint: Any) -> types.Type:
     Raises:
         TypeError: for any other annotation.
     """
-    kind, *details = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if kind is None or kind is type(None):
         return types.none
     if kind is bool:
@@ -111,12 +124,8 @@ def numba_type(hint: Any) -> types.Type:
         return from_dtype(_SCALARS[kind])
     if get_origin(kind) is tuple:
         return types.Tuple([numba_type(each) for each in get_args(kind)])
-    element = _element(kind)
-    if element is not None:
-        axes = next((detail for detail in details if isinstance(detail, int)), 1)
-        dtype = next((detail for detail in details if isinstance(detail, np.dtype)), None)
-        if dtype is None:
-            dtype = np.dtype(element)
+    if _element(kind) is not None:
+        dtype, axes = array_type(hint)
         return types.Array(from_dtype(dtype), axes, "C")
     if isinstance(kind, type) and issubclass(kind, Record):
         return from_dtype(kind.dtype)

@@ -18,7 +18,7 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import handles_of
-from sitl_bridge.base.kernels.compiled import prepare_all
+from sitl_bridge.base.kernels.compiled import prepare_all, require_compiled
 from sitl_bridge.base.system.launch import process_in_real_time, schedule_as_batch
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation
@@ -87,6 +87,7 @@ class LockstepServer(RunClock):
         prompt: Collection[int] = (),
         real_time: bool = False,
     ) -> None:
+        require_compiled()
         super().__init__(simulation)
         n = len(simulation)
         self.ports = tuple(ports) if ports is not None else tuple(FIRST_PORT + i for i in range(n))
