@@ -19,7 +19,8 @@ from sitl_bridge.session.missions.environment import FLEET_VARIABLE, PAUSE_VARIA
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGate
 from sitl_bridge.session.plan_flight import Say
 from sitl_bridge.session.run import Run
-from sitl_bridge.session.running_session import FlownMission, SessionVehicles, fly_plan
+from sitl_bridge.session.running_session import FIRST, FlownMission, SessionVehicles, fly_plan
+from sitl_bridge.session.stacks import STEP
 from sitl_bridge.session.vehicle_run import Mission, VehicleRun
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class FleetMissions:
 
     Attributes:
         turn: us of simulated time between two turns of the missions; 0 if they take none.
+        hold: us of simulated time at which it waits for their start, however busy the machine is; 0 for none.
         common: the mission that flies all vehicles; None before it starts, and if there is none.
     """
 
@@ -48,11 +50,18 @@ class FleetMissions:
         self._fencing: FlownMission | None = None
         self._station: SessionVehicles | None = None
         # A plan is uploaded with the geofence.
-        plans = [v.settings.mission is not None and v.settings.mission.suffix == ".plan" for v in vehicles]
-        self._fenced = [v for v, plan in zip(vehicles, plans, strict=True) if settings.fence and not plan]
+        self._fenced = [v for v in vehicles if settings.fence and not has_plan(v)]
         self._pause_flag = self._directory.resolve() / "paused"
         self.orders = Orders()
         self.turn = self._turn()
+        self.hold = self.turn or (FIRST - STEP if self._is_flown_here() else 0)
+
+    def _is_flown_here(self) -> bool:
+        """Whether this program flies a mission with built-in stacks, whose time may stand still."""
+        settings = self._settings
+        swarm = settings.formation is not None or settings.avoidance is not None
+        flown = swarm or bool(self._fenced) or any(map(has_plan, self._vehicles))
+        return flown and all(vehicle.autopilot.kind == "builtin" for vehicle in self._vehicles)
 
     def _turn(self) -> int:
         """The mission of one vehicle takes turns with its built-in stack.
@@ -113,7 +122,7 @@ class FleetMissions:
             )
         for vehicle in self._vehicles:
             plan = vehicle.settings.mission
-            if not vehicle.lost and plan is not None and plan.suffix == ".plan":
+            if not vehicle.lost and plan is not None and has_plan(vehicle):
                 flown = with_fence_of(load_plan(plan), self._settings.fence)
                 vehicle.mission = FlownMission(
                     [vehicle], self._server, partial(fly_plan, flown), vehicle.say, shown=shown
@@ -214,6 +223,12 @@ class FleetMissions:
             self.common.stop()
         for vehicle in self._vehicles:
             vehicle.stop_mission()
+
+
+def has_plan(vehicle: VehicleRun) -> bool:
+    """Whether a vehicle's own mission is a plan."""
+    mission = vehicle.settings.mission
+    return mission is not None and mission.suffix == ".plan"
 
 
 def mission_failed(vehicle: VehicleRun) -> bool:

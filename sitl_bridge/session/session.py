@@ -39,8 +39,8 @@ class Session(StartedRun):
         super().open()
         missions = self.missions = self._fleet_missions()
         missions.prepare()
-        if missions.turn:
-            self.start_limit.run_until(missions.turn)  # where their first turn begins
+        if missions.hold:
+            self.start_limit.run_until(missions.hold)
 
     def stop(self) -> None:
         """Stop everything: missions first, PX4 while simulated time still runs; safe to call twice."""
