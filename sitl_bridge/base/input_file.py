@@ -5,18 +5,20 @@ A device never ends, a FIFO waits for a writer, and a huge file fills the memory
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
 import stat
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Columns
-from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.errors import ConfigurationError, UserError, shorten
 
 MAX_TABLE_BYTES = 20_000_000
 """Limit of a CSV table: an hour of eleven columns at 50 Hz."""
@@ -88,6 +90,24 @@ def read_text(path: Path, most: int) -> str:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"line {line}: {error.reason}; save the file as UTF-8 text"
         raise ConfigurationError(str(path), [message]) from error
+
+
+@contextlib.contextmanager
+def name_broken(path: Path, kind: str, remedy: str = "") -> Iterator[None]:
+    """Turn whatever a library raises about a file within the block into a UserError; those pass.
+
+    Args:
+        path: of the file.
+        kind: that it is not: "a PNG".
+        remedy: what the user can do; empty for none.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        what = f"{path}: is broken or not {kind}: {shorten(str(error))}"
+        raise UserError(f"{what}; {remedy}" if remedy else what) from error
 
 
 def read_arrays(path: Path, most: int) -> Columns:

@@ -12,7 +12,7 @@ import numpy as np
 from sitl_bridge.base.arrays import AnyArray, Floats, Singles
 from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.base.extras import missing_package
-from sitl_bridge.base.input_file import read_bytes
+from sitl_bridge.base.input_file import name_broken, read_bytes
 from sitl_bridge.core.world.earth import geodetic_of, ned_of
 from sitl_bridge.core.world.scene_specification import HeightGrid
 
@@ -87,14 +87,12 @@ def _picture(path: Path, raw: bytes) -> Floats:
     """Brightness 0 to 1, rows from south to north: the upper edge of the picture is the north."""
     from PIL import Image
 
-    try:
-        with Image.open(io.BytesIO(raw), formats=["PNG"]) as image:
-            validate_picture_size(path, image.width, image.height)
-            mode, pixels = image.mode, np.asarray(image)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{path}: is broken or not a PNG: {shorten(str(error))}; save it again") from error
+    with (
+        name_broken(path, "a PNG", "save it again"),
+        Image.open(io.BytesIO(raw), formats=["PNG"]) as image,
+    ):
+        validate_picture_size(path, image.width, image.height)
+        mode, pixels = image.mode, np.asarray(image)
     if mode in ("RGB", "RGBA") and (pixels[..., :1] == pixels[..., 1:3]).all():
         mode, pixels = "L", pixels[..., 0]  # grey, saved as colour
     if mode not in ("L", "I;16", "I;16B", "I"):
@@ -128,29 +126,19 @@ def load_picture(path: Path) -> Floats:
 
 def _array(path: Path, raw: bytes) -> Floats:
     """Array `height` of an NPZ file: rows from south to north, columns from west to east."""
-    try:
+    remedy = f"write it with numpy.savez_compressed(file, {ARRAY}=heights)"
+    with name_broken(path, "an NPZ file of numbers", remedy):
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             sizes = {item.filename: item.file_size for item in archive.infolist()}
         if f"{ARRAY}.npy" not in sizes:
             names = ", ".join(sorted(sizes)) or "nothing"
-            raise UserError(
-                f"{path}: has no array {ARRAY!r}, only {shorten(names)}; write it with"
-                f" numpy.savez_compressed(file, {ARRAY}=heights)"
-            )
+            raise UserError(f"{path}: has no array {ARRAY!r}, only {shorten(names)}; {remedy}")
         if sizes[f"{ARRAY}.npy"] > 8 * MAX_HEIGHTS + 10_000:
             raise UserError(
                 f"{path}: has more than {MAX_HEIGHTS:,} heights; crop it, or keep every second height"
             )
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
-            found: Floats = np.asarray(arrays[ARRAY], np.float64)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(
-            f"{path}: is broken or not an NPZ file of numbers: {shorten(str(error))}; write it with"
-            f" numpy.savez_compressed(file, {ARRAY}=heights)"
-        ) from error
-    return found
+            return np.asarray(arrays[ARRAY], np.float64)
 
 
 def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[float, float, float]]:
@@ -159,15 +147,14 @@ def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[
         from rasterio.io import MemoryFile
     except ImportError as error:
         raise missing_package("rasterio", "GeoTIFF height maps", "geotiff") from error
-    try:
-        with MemoryFile(raw) as memory, memory.open(driver="GTiff") as raster:
-            validate_picture_size(path, raster.width, raster.height)
-            band = raster.read(1, masked=True)
-            crs, transform = raster.crs, raster.transform
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{path}: is broken or not a GeoTIFF: {shorten(str(error))}") from error
+    with (
+        name_broken(path, "a GeoTIFF"),
+        MemoryFile(raw) as memory,
+        memory.open(driver="GTiff") as raster,
+    ):
+        validate_picture_size(path, raster.width, raster.height)
+        band = raster.read(1, masked=True)
+        crs, transform = raster.crs, raster.transform
     if crs is None:
         raise UserError(f"{path}: has no coordinate reference system; add one with gdal_translate -a_srs")
     voids = int(np.ma.getmaskarray(band).sum())

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes
-from sitl_bridge.base.errors import UserError, faults_of, shorten
+from sitl_bridge.base.errors import UserError, faults_of
 from sitl_bridge.base.extras import missing_package
 from sitl_bridge.base.field_paths import FieldPath
-from sitl_bridge.base.input_file import read_bytes
+from sitl_bridge.base.input_file import name_broken, read_bytes
 from sitl_bridge.core.world.height_map_file import load_heights, validate_picture_size
 from sitl_bridge.core.world.mesh_file import load_mesh, validate_triangle_count
 from sitl_bridge.core.world.octree_file import load_octree
@@ -49,16 +49,12 @@ def load_texture(path: Path) -> Bytes:
     raw = read_bytes(path, MAX_TEXTURE_BYTES)
     from PIL import Image
 
-    try:
-        with Image.open(io.BytesIO(raw), formats=["PNG", "JPEG"]) as image:
-            validate_picture_size(path, image.width, image.height)
-            return np.asarray(image.convert("RGB"), np.uint8)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(
-            f"{path}: is broken or not a picture: {shorten(str(error))}; save it again"
-        ) from error
+    with (
+        name_broken(path, "a picture", "save it again"),
+        Image.open(io.BytesIO(raw), formats=["PNG", "JPEG"]) as image,
+    ):
+        validate_picture_size(path, image.width, image.height)
+        return np.asarray(image.convert("RGB"), np.uint8)
 
 
 def marker_pixels(dictionary: str, number: int) -> Bytes:
