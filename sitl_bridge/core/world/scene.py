@@ -40,6 +40,7 @@ from sitl_bridge.core.world.scene_specification import (
     Color,
     CylinderObject,
     FacePictures,
+    HeightGrid,
     HeightMapObject,
     MarkerObject,
     MeshObject,
@@ -50,6 +51,7 @@ from sitl_bridge.core.world.scene_specification import (
     SphereObject,
     TextureSpecification,
     TriangleMesh,
+    VoxelGrid,
 )
 
 PATTERNS = {"checker": CHECKER, "stripes": STRIPES, "noise": NOISE}
@@ -203,12 +205,14 @@ class Scene:
                 shape["kind"], half = CYLINDER, np.array([thing.radius, thing.radius, 0.5 * thing.length])
             case PlaneObject():
                 shape["kind"], half = PLANE, np.full(3, UNBOUNDED)
-            case MeshObject():
-                return self._fill_mesh(shape, thing)
-            case HeightMapObject():
-                return self._fill_heights(shape, thing)
-            case OctreeObject():
-                return self._fill_voxels(shape, thing)
+            case MeshObject(geometry=TriangleMesh() as mesh):
+                return self._fill_mesh(shape, mesh, thing.color)
+            case HeightMapObject(geometry=HeightGrid() as heights):
+                return self._fill_heights(shape, heights)
+            case OctreeObject(geometry=VoxelGrid() as voxels):
+                return self._fill_voxels(shape, voxels)
+            case MeshObject() | HeightMapObject() | OctreeObject():
+                raise UserError(f"{thing.file}: has not been read; read its world by its file")
             case MarkerObject():
                 if thing._pixels is None:
                     raise UserError(
@@ -222,14 +226,11 @@ class Scene:
         shape["half_size"] = half
         return -half, half
 
-    def _fill_mesh(self, shape: Records, thing: MeshObject) -> tuple[Floats, Floats]:
-        mesh = thing.geometry
-        if mesh is None:
-            raise UserError(f"{thing.file}: the mesh has not been read; read its world by its file")
+    def _fill_mesh(self, shape: Records, mesh: TriangleMesh, color: Color) -> tuple[Floats, Floats]:
         # The specification keeps the mesh alive, and with it its identity.
-        key = (id(mesh), thing.color)
+        key = (id(mesh), color)
         if key not in self._trees:
-            triangles, nodes, order = mesh_tree(mesh, thing.color)
+            triangles, nodes, order = mesh_tree(mesh, color)
             self._kept += triangles, nodes
             self._trees[key] = triangles, nodes, self._put_pictures(mesh.painted, order)
         triangles, nodes, self._painted[int(shape["object"])] = self._trees[key]
@@ -252,10 +253,7 @@ class Scene:
         record["picture_count"] = len(pictures)
         return record
 
-    def _fill_heights(self, shape: Records, thing: HeightMapObject) -> tuple[Floats, Floats]:
-        grid = thing.geometry
-        if grid is None:
-            raise UserError(f"{thing.file}: the heights have not been read; read its world by its file")
+    def _fill_heights(self, shape: Records, grid: HeightGrid) -> tuple[Floats, Floats]:
         heights = np.ascontiguousarray(grid.heights, np.float32)
         rows, columns = heights.shape
         shape["kind"], shape["cells"] = HEIGHT_MAP, self._keep(heights)
@@ -263,10 +261,7 @@ class Scene:
         low = np.array([0.0, 0.0, -float(heights.max())])
         return low, np.array([(rows - 1) * grid.spacing, (columns - 1) * grid.spacing, -float(heights.min())])
 
-    def _fill_voxels(self, shape: Records, thing: OctreeObject) -> tuple[Floats, Floats]:
-        grid = thing.geometry
-        if grid is None:
-            raise UserError(f"{thing.file}: the octree has not been read; read its world by its file")
+    def _fill_voxels(self, shape: Records, grid: VoxelGrid) -> tuple[Floats, Floats]:
         bits = np.packbits(grid.occupied.reshape(-1), bitorder="little")
         words = np.zeros((len(bits) + 7) // 8 * 8, np.uint8)
         words[: len(bits)] = bits
