@@ -65,7 +65,11 @@ def pose_matrix(node: XmlNode | None) -> Matrix:
         return matrix
     if node.attributes.get("rotation_format") == "quat_xyzw":
         x, y, z, qx, qy, qz, qw = numbers(node, 7)
-        matrix[:3, :3] = _of_quaternion(node, np.array([qw, qx, qy, qz]))
+        quaternion = np.array([qw, qx, qy, qz])
+        length = float(np.linalg.norm(quaternion))
+        if length < 1e-6:
+            raise node.fault("<pose> has a quaternion of length 0")
+        matrix[:3, :3] = matrix_from_quaternion(quaternion / length)
     else:
         x, y, z, *angles = numbers(node, 6)
         if node.attributes.get("degrees", "").lower() in ("true", "1"):
@@ -73,13 +77,6 @@ def pose_matrix(node: XmlNode | None) -> Matrix:
         matrix[:3, :3] = matrix_from_euler(*angles)
     matrix[:3, 3] = x, y, z
     return matrix
-
-
-def _of_quaternion(node: XmlNode, quaternion: Floats) -> Matrix:
-    length = float(np.linalg.norm(quaternion))
-    if length < 1e-6:
-        raise node.fault("<pose> has a quaternion of length 0")
-    return matrix_from_quaternion(quaternion / length)
 
 
 class Frames:
@@ -248,11 +245,7 @@ def _child(node: XmlNode, tag: str) -> XmlNode:
 
 
 def _length(node: XmlNode, tag: str) -> float:
-    found = _child(node, tag)
-    (value,) = numbers(found, 1)
-    if value < SMALLEST:
-        raise found.fault(f"<{tag}> is {value:g}; it must be at least {SMALLEST:g}")
-    return value
+    return _lengths(node, tag, 1)[0]
 
 
 def _lengths(node: XmlNode, tag: str, count: int) -> list[float]:
@@ -441,7 +434,8 @@ def extrude(points: Floats, height: float) -> TriangleMesh:
         points = points[:-1]
     if not 3 <= len(points) <= MAX_POINTS:
         raise UserError(f"has {len(points)} corners; an outline has from 3 to {MAX_POINTS}")
-    if _area(points) < 0.0:
+    x, y = points.T
+    if float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)) < 0.0:  # twice its area, clockwise
         points = points[::-1]
     flat = triangulate(points)
     count = len(points)
@@ -457,11 +451,6 @@ def extrude(points: Floats, height: float) -> TriangleMesh:
     )
     faces = np.concatenate([flat[:, ::-1], flat + count, sides])
     return TriangleMesh(vertices, faces, None, True)
-
-
-def _area(points: Floats) -> float:
-    x, y = points[:, 0], points[:, 1]
-    return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
 
 
 def triangulate(points: Floats) -> Ints:
