@@ -49,13 +49,13 @@ def command(mode: str, program: list[str], *, watched: bool = True) -> list[str]
 
 def signal_at_end_of(parent: int, number: signal.Signals) -> None:
     """Receive a signal when ``parent`` ends; exit at once if it has ended already."""
-    _ask_for_signal_at_end_of_parent(number)
+    _control_process(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
 
 
-def _ask_for_signal_at_end_of_parent(number: signal.Signals) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+def _control_process(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, int(value), 0, 0, 0)
 
 
 def lower_priority() -> None:
@@ -93,15 +93,19 @@ def process_in_real_time() -> Iterator[None]:
     runs as other programs do.
     """
     try:
-        _schedule(_threads(), os.SCHED_FIFO, 1)
+        _schedule(threads_of(os.getpid()), os.SCHED_FIFO, 1)
         schedule_in_real_time()
         yield
     finally:
-        _schedule(_threads(), os.SCHED_OTHER, 0)
+        _schedule(threads_of(os.getpid()), os.SCHED_OTHER, 0)
 
 
-def _threads() -> list[int]:
-    return [int(name) for name in os.listdir("/proc/self/task")]  # noqa: PTH208  (pathlib takes longer to load)
+def threads_of(process: int) -> list[int]:
+    """Ids of the threads of a process; none of one that has ended."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{process}/task")]  # noqa: PTH208  (pathlib takes longer to load)
+    except OSError:
+        return []
 
 
 def _schedule(threads: list[int], policy: int, priority: int) -> None:
@@ -116,7 +120,7 @@ def give_up_real_time() -> None:
     PX4 asks for SCHED_FIFO, and gets it as root.  Its threads then take a processor from the simulator and
     from missions at every wake-up.  Users without the right fly with the default policy, so everybody does.
     """
-    ctypes.CDLL(None, use_errno=True).prctl(PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0)
+    _control_process(PR_CAPBSET_DROP, CAP_SYS_NICE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
 
@@ -166,7 +170,7 @@ def _keep(parent: int, directory: str, program: list[str]) -> None:
     watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, KILL_ALL}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     signal_at_end_of(parent, signal.SIGTERM)
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _control_process(PR_SET_CHILD_SUBREAPER, 1)
     keeper = os.getpid()
     child = os.fork()
     if child == 0:

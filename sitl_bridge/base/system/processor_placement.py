@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.base.system.launch import threads_of
 
 LOOK = 0.1
 """s of wall time over which the load is measured: the kernel counts in ticks of 10 ms."""
@@ -105,13 +106,6 @@ def _is_bound(thread: int) -> bool:
         return False
 
 
-def _threads_of(process: int) -> list[int]:
-    try:
-        return [int(name) for name in os.listdir(f"/proc/{process}/task")]  # noqa: PTH208
-    except OSError:
-        return []
-
-
 class ProcessorPlacement:
     """Places flight stacks on the processors that this program may use, in a ``with`` block.
 
@@ -161,12 +155,12 @@ class ProcessorPlacement:
         """Bind every thread of the flight stacks; threads that they create later are bound as well."""
         for stack, place in zip(self._stacks, self.places, strict=True):
             if stack.poll() is None:
-                _bind(_threads_of(stack.pid), {place})
+                _bind(threads_of(stack.pid), {place})
         if self._lockstep is not None:
             _bind([self._lockstep], {self.places[0]})
 
     def _free_others(self) -> None:
         """Free the threads that the lockstep thread has created for sensors: they inherit its processor."""
         if self._lockstep is not None:
-            own = set(_threads_of(os.getpid())) - {self._lockstep}
+            own = set(threads_of(os.getpid())) - {self._lockstep}
             _bind([thread for thread in own if _is_bound(thread)], self._available)

@@ -77,7 +77,6 @@ def raise_interrupted() -> Iterator[None]:
         timer = threading.Timer(AGAIN, os.kill, (os.getpid(), lost.exc_value.number))
         timer.daemon = True
         timer.start()
-        return
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
