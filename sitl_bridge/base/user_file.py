@@ -147,7 +147,8 @@ def _module(file: Path, what: str) -> ModuleType:
         raise UserError(f"{file}: no such Python file for a {what}")
     read_bytes(file, MAX_PROGRAM_BYTES)
     main = sys.modules.get("__main__")
-    if main is not None and _is_same_file(getattr(main, "__file__", None), file):
+    running = getattr(main, "__file__", None)
+    if main is not None and running is not None and Path(running).resolve() == file.resolve():
         return main
     # Registered under a unique name, because dataclasses, for example, look up their module.
     digest = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]
@@ -174,10 +175,6 @@ def _module(file: Path, what: str) -> ModuleType:
     finally:
         del _running[name]
     return module
-
-
-def _is_same_file(running: str | None, file: Path) -> bool:
-    return running is not None and Path(running).resolve() == file.resolve()
 
 
 _PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")

@@ -22,14 +22,7 @@ BLOCKS_PER_THREAD = 4
 """So many blocks even out threads that are interrupted by other programs."""
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-
-
-def _forget_pools() -> None:
-    """A forked process has none of its parent's threads."""
-    _pools.clear()
-
-
-os.register_at_fork(after_in_child=_forget_pools)
+os.register_at_fork(after_in_child=_pools.clear)  # a forked process has none of its parent's threads
 
 
 def thread_count(given: int | None = None) -> int:

@@ -58,18 +58,14 @@ class PropellerSize:
     @property
     def thrust_c2(self) -> float:
         """N s^2, mean of T/w^2 at the reference density."""
-        return float(np.mean([t.thrust for t in self.tests])) * self._per_coefficient
+        per_coefficient = AIR_DENSITY * (2.0 * self.radius) ** 4 / (2.0 * math.pi) ** 2  # T/w^2 for C_T = 1
+        return float(np.mean([t.thrust for t in self.tests])) * per_coefficient
 
     @property
     def torque_thrust_ratio(self) -> float:
         """m, mean of Q/T: C_P D/(2 pi C_T)."""
         ratios = [t.power / t.thrust for t in self.tests]
         return float(np.mean(ratios)) * 2.0 * self.radius / (2.0 * math.pi)
-
-    @property
-    def _per_coefficient(self) -> float:
-        """T/w^2 for C_T = 1."""
-        return AIR_DENSITY * (2.0 * self.radius) ** 4 / (2.0 * math.pi) ** 2
 
     def source(self) -> str:
         """The measurements, with their scatter, for ``sources``."""
