@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.field_paths import name_faults_of
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.base.output_file import LineLog
 from sitl_bridge.base.user_file import UserClass, failure_text
@@ -94,11 +95,8 @@ class CustomSpecification(UserClass):
         """
         if not (inspect.isclass(sensor) and issubclass(sensor, CustomSensor)):
             raise UserError(f"{sensor!r} is no class derived from CustomSensor")
-        try:
+        with name_faults_of(f"sensor {sensor.__name__}"):
             return cls.of_class(sensor, kind="custom", rate=rate, instance=instance, options=options)
-        except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise UserError(f"sensor {sensor.__name__}: {faults}") from error
 
     @property
     def name(self) -> str:

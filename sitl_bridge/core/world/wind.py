@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.field_paths import name_faults_of
 from sitl_bridge.base.input_file import MAX_TABLE_BYTES, read_text
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.array_at import call_at
@@ -244,11 +245,8 @@ def parse_wind(text: str) -> WindSpecification:
         fields["log_profile" if profile == "log" else "steady"] = {"speed": speed, "direction": direction}
     elif profile == "log":
         raise UserError(f"--wind {text!r}: a profile needs a speed; write it as 8@270,profile=log")
-    try:
+    with name_faults_of(f"--wind {text!r}"):
         return WindSpecification.model_validate(fields)
-    except ValidationError as error:
-        faults = "; ".join(f"{item['loc'][-1]}: {item['msg']}" for item in error.errors())
-        raise UserError(f"--wind {text!r}: {faults}") from error
 
 
 def _read_speed(part: str) -> tuple[float, float]:
