@@ -214,23 +214,20 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
 
 def _base_file(document: Document, path: Path, chain: tuple[Path, ...]) -> Path:
     """File of the airframe that a document is based on: in the same directory, or found by its bare name."""
-    line = document.line(("base",))
     name = document.data["base"]
     if not isinstance(name, str):
-        fault = Fault(line, ("base",), "Input should be the name or file of an airframe")
-        faults = document.faults if ("base",) in {f.path for f in document.faults} else (fault,)
-        raise ConfigurationError(document.source, [str(f) for f in faults])
+        if ("base",) in {fault.path for fault in document.faults}:
+            raise ConfigurationError(document.source, [str(fault) for fault in document.faults])
+        raise document.error(("base",), "Input should be the name or file of an airframe")
     try:
         near = path.parent / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
         source = near if is_file(near) else find_airframe(name)
     except ConfigurationError:
         raise
     except UserError as error:
-        raise ConfigurationError(document.source, [f"line {line}: base: {error}"]) from error
+        raise document.error(("base",), str(error)) from error
     if source.resolve() in chain:
-        raise ConfigurationError(
-            document.source, [f"line {line}: base: {shorten(name)} is based on this file"]
-        )
+        raise document.error(("base",), f"{shorten(name)} is based on this file")
     return source
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from sitl_bridge.base.quantities import STRICT, Positive
-from sitl_bridge.base.user_file import class_at
+from sitl_bridge.base.user_file import Options, class_at
 
 PositiveVector = tuple[Positive, Positive, Positive]
 
@@ -45,7 +45,7 @@ class ControllerSection(BaseModel):
 
     kind: str = Field("hector_pid", description="hector_pid, lee, rotors, or FILE.py:CLASS")
     rotors: RotorsGains | None = None
-    options: dict[str, float | int | str | bool | list[float]] = Field(
+    options: Options = Field(
         default_factory=dict, description="arguments of the class of a custom controller"
     )
 
