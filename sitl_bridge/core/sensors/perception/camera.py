@@ -14,7 +14,7 @@ from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Records, Singles
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.normal_numbers import normal_numbers
 from sitl_bridge.base.quantities import NonNegative, Positive
-from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
+from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.core.sensors.perception.lens import PINHOLE, BrownConrady, Distortion, Fisheye
 from sitl_bridge.core.sensors.perception.scene_caster import Hits
 from sitl_bridge.core.sensors.perception.shading import expose, shade
@@ -88,43 +88,6 @@ def _write_normals(shapes: Records, origin: Floats, directions: Floats, hits: Hi
         x, y, z = _normal(shape, hits.triangle[i], point, d)
         for c in range(3):
             hits.normal[i, c] = r[c, 0] * x + r[c, 1] * y + r[c, 2] * z
-
-
-def hits_of(
-    image: Image,
-    samples: int,
-    shapes: Records,
-    origin: Floats,
-    looks: Floats,
-    directions: Floats,
-    limit: float,
-) -> Hits:
-    """Hits of the rays of an image.
-
-    Args:
-        image: drawn with ``samples`` pixels along each side of a pixel.
-        samples: as above.
-        shapes: (k,) SHAPE that the image counts.
-        origin: (3,) m NED.
-        looks: (n, 3) unit vectors of the rays in the camera's axes, pixel by pixel, samples^2 each.
-        directions: (n, 3) the same in NED.
-        limit: m along a ray; the image was drawn to that depth.
-    """
-    height, width = image.inverse.shape
-
-    def ordered(array: AnyArray) -> AnyArray:
-        parts = array.reshape(height // samples, samples, width // samples, samples)
-        return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(-1)
-
-    inverse = ordered(image.inverse).astype(np.float64)
-    distance = np.full(len(inverse), np.inf)
-    np.divide(1.0, inverse * looks[:, 0], out=distance, where=inverse > 0.0)
-    shape = ordered(image.shape).astype(np.int64)
-    far = distance > limit
-    distance[far], shape[far] = np.inf, NOTHING
-    hits = Hits(distance, np.empty((len(inverse), 3)), shape, ordered(image.triangle))
-    _write_normals(shapes, origin, directions, hits)
-    return hits
 
 
 class ImagingSpecification(PerceptionSpecification):
@@ -247,9 +210,22 @@ class ImagingSpecification(PerceptionSpecification):
         if camera is None:
             return view.caster.cast(origins, turned, self.maximum)
         _, turn = self.pose(view)
-        drawn = view.caster.draw(origins[0], turn, self.maximum, camera)
-        shapes, s = view.caster.shapes, self.supersampling
-        return hits_of(drawn, s, shapes, origins[0], self.directions, turned, self.maximum)
+        drawn, s = view.caster.draw(origins[0], turn, self.maximum, camera), self.supersampling
+
+        def by_pixels(array: AnyArray) -> AnyArray:
+            """Samples in the order of ``directions``: pixel by pixel, s^2 each."""
+            parts = array.reshape(self.height, s, self.width, s)
+            return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(-1)
+
+        inverse = by_pixels(drawn.inverse).astype(np.float64)
+        distance = np.full(len(inverse), np.inf)
+        np.divide(1.0, inverse * self.directions[:, 0], out=distance, where=inverse > 0.0)
+        shape = by_pixels(drawn.shape).astype(np.int64)
+        far = distance > self.maximum  # along the ray; the image was drawn to that depth
+        distance[far], shape[far] = np.inf, NOTHING
+        hits = Hits(distance, np.empty((len(inverse), 3)), shape, by_pixels(drawn.triangle))
+        _write_normals(view.caster.shapes, origins[0], turned, hits)
+        return hits
 
     def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Bytes:
         """One image, (height, width) or (height, width, 3), from ``shift`` m off the sensor in its axes."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, interpolate
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
 from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskew
 from sitl_bridge.core.sensors.perception.view import Arrays, View
@@ -36,14 +36,12 @@ class TurnGyroscope:
         Raises:
             ValueError: where the poses come without inertial quantities.
         """
-        poses, random = view.poses, view.random
-        if poses.inertial is None:
-            raise ValueError("odometry with a gyroscope needs the vehicle's inertial quantities")
+        random = view.random
         count = max(round(self._period * RATE), 1)
         seconds = self._period / count
         # Each sample stands for its interval, and is taken in the middle of it.
         times = view.time - (np.arange(count, 0.0, -1.0) - 0.5) * seconds * 1e6
-        true = interpolate(times, poses.time, poses.inertial[:, 3:6])
+        true = view.poses.inertial_at(times)[:, 3:6]
         if self._bias is None:
             self._bias = TURN_ON * random.standard_normal(3)
         noise = NOISE / math.sqrt(seconds) * random.standard_normal((count, 3))

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from sitl_bridge.base.arrays import Floats, interpolate
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
 from sitl_bridge.core.sensors.perception.camera import Colored, FieldOfView, ImagingSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, Processor, View
@@ -99,11 +99,7 @@ class VisualInertialSpecification(PairSpecification):
 
     def inertial_values(self, view: View, time: Floats) -> tuple[Floats, Floats]:
         """True specific force and angular velocity (k, 3) at the IMU, in the sensor's axes."""
-        poses = view.poses
-        if poses.inertial is None:
-            raise ValueError("a vi_sensor needs the vehicle's inertial quantities")
-        inertial = interpolate(time, poses.time, poses.inertial)
-        force, rate, acceleration = inertial.reshape(-1, 3, 3).transpose(1, 0, 2)
+        force, rate, acceleration = view.poses.inertial_at(time).reshape(-1, 3, 3).transpose(1, 0, 2)
         mounting = self.mounting()
         arm = np.array(self.position) + mounting @ np.array(self.imu_position)
         force = force + np.cross(acceleration, arm) + np.cross(rate, np.cross(rate, arm))

@@ -45,6 +45,16 @@ class Poses(NamedTuple):
         position = interpolate(time, self.time, self.position)
         return position, matrix_from_quaternion(attitudes_between(self.time, self.attitude, time))
 
+    def inertial_at(self, time: Floats) -> Floats:
+        """Inertial quantities (n, 9) at times (n,) in us, linear between poses.
+
+        Raises:
+            ValueError: where they were not kept.
+        """
+        if self.inertial is None:
+            raise ValueError("the vehicle's inertial quantities were not kept with its poses")
+        return interpolate(time, self.time, self.inertial)
+
 
 def attitudes_between(known: Ints, attitudes: Floats, time: Floats) -> Floats:
     """Quaternions (n, 4) at times (n,) between attitudes (k, 4) at known times (k,); see ``Poses.at``."""
