@@ -77,7 +77,7 @@ class Gimbal:
     def __init__(self, specification: GimbalSpecification) -> None:
         self.specification = specification
         self.locked = False
-        self.angles: Angles = (0.0, math.radians(specification.neutral_pitch), 0.0)
+        self.angles = self.neutral
         self.target = self.angles
         self.rates: Angles = (0.0, 0.0, 0.0)
 

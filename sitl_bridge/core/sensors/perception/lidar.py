@@ -196,13 +196,11 @@ class LidarSpecification(RangingSpecification):
         return {"points": points, "intensity": intensity, **self._layout}
 
     def sight(self, view: View, arrays: Arrays) -> Sight:
-        """All beams; those without a return are free, unless some drop out or met something too near."""
-        origins, turned = self.rays(view, self.directions, -self.offsets if self.rolling else None)
+        """All beams, as of ``sight_of_beams``."""
+        beams = self.rays(view, self.directions, -self.offsets if self.rolling else None)
         ranges = np.linalg.norm(arrays["points"].astype(float), axis=1)
-        if self.drop_out == 0.0:
-            lost, nearest = np.isnan(ranges), self.minimum + 6.0 * self.noise
-            ranges[lost] = self.ranges_without_return(view, origins, turned, lost, nearest)
-        return Sight(origins, turned, ranges, self.sight_range)
+        nearest = None if self.drop_out > 0.0 else self.minimum + 6.0 * self.noise
+        return self.sight_of_beams(view, beams, ranges, nearest)
 
     def sight_for_map(self, view: View, arrays: Arrays) -> Sight:
         """The beams by the true motion, or by the estimated one; that takes a turn as seen from its end."""

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.quantities import NonNegative, Positive
-from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Poses, Processor, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Processor, View
 
 SECTORS = 72
 """Of 5 deg, as OBSTACLE_DISTANCE has room for; sector 0 is ahead, its middle on the vehicle's x axis, the
@@ -93,13 +93,23 @@ class RangingSpecification(PerceptionSpecification):
         """m up to which rays count for the map."""
         return min(self.map_range, self.maximum)
 
-    def ranges_without_return(
-        self, view: View, origins: Floats, directions: Floats, lost: Mask, nearest: float
-    ) -> Floats:
-        """(k,) m: inf of a lost beam that meets nothing up to ``nearest``, nan of one that does."""
-        begin = origins if len(origins) == 1 else origins[lost]
-        near = view.caster.cast(begin, directions[lost], nearest).distance
-        return np.where(np.isinf(near), np.inf, np.nan)
+    def sight_of_beams(
+        self, view: View, beams: tuple[Floats, Floats], ranges: Floats, nearest: float | None
+    ) -> Sight:
+        """All beams; those without a return are free, unless some drop out or met something too near.
+
+        Args:
+            beams: tuple of origins (n, 3) or (1, 3) in m and directions (n, 3), NED.
+            ranges: (n,) m, nan where nothing returned; changed.
+            nearest: m from which on what is met returns; None where beams drop out.
+        """
+        origins, directions = beams
+        if nearest is not None:
+            lost = np.isnan(ranges)
+            begin = origins if len(origins) == 1 else origins[lost]
+            met = np.isfinite(view.caster.cast(begin, directions[lost], nearest).distance)
+            ranges[lost] = np.where(met, np.nan, np.inf)
+        return Sight(origins, directions, ranges, self.sight_range)
 
     @abstractmethod
     def returns(self, view: View, arrays: Arrays) -> Returns:
@@ -139,7 +149,8 @@ class ObstacleMap:
         A sector of the field of view without an obstacle has the sensor's greatest distance and 1 cm.
         """
         met = self._sensor.returns(view, arrays)
-        position, heading = place(view.poses, view.time)
+        positions, rotations = view.poses.at(np.array([float(view.time)]))
+        position, heading = positions[0], math.atan2(rotations[0, 1, 0], rotations[0, 0, 0])
         near = self._obstacles(view, position, met.points)
         self._seen.append((view.time, self._nearest(near, position, heading)))
         while self._seen[0][0] < view.time - MEMORY:
@@ -173,12 +184,6 @@ class ObstacleMap:
         order = np.argsort(np.hypot(offset[:, 0], offset[:, 1]), kind="stable")
         _, first = np.unique(_sector(offset[order, 0], offset[order, 1], heading), return_index=True)
         return points[order[first]]
-
-
-def place(poses: Poses, time: int) -> tuple[Floats, float]:
-    """Position (3,) in m NED and heading in rad at a time in us."""
-    position, rotation = poses.at(np.array([float(time)]))
-    return position[0], math.atan2(rotation[0, 1, 0], rotation[0, 0, 0])
 
 
 def _sector(north: Floats, east: Floats, heading: float) -> Ints:

@@ -58,15 +58,10 @@ class ScannerSpecification(RangingSpecification):
         return self.rays(view, self.directions, age)
 
     def sight(self, view: View, arrays: Arrays) -> Sight:
-        """All beams; those without a return are free, unless some drop out or met something too near."""
-        origins, directions = self._beams(view)
-        ranges = arrays["ranges"].astype(float)
-        lost, nearest = np.isinf(ranges), self.minimum + 6.0 * self.noise
-        if self.drop_out > 0.0:
-            ranges[lost] = np.nan
-        else:
-            ranges[lost] = self.ranges_without_return(view, origins, directions, lost, nearest)
-        return Sight(origins, directions, ranges, self.sight_range)
+        """All beams, as of ``sight_of_beams``."""
+        ranges = np.where(np.isinf(arrays["ranges"]), np.nan, arrays["ranges"].astype(float))
+        nearest = None if self.drop_out > 0.0 else self.minimum + 6.0 * self.noise
+        return self.sight_of_beams(view, self._beams(view), ranges, nearest)
 
     def returns(self, view: View, arrays: Arrays) -> Returns:
         """Return the points where the beams met something."""
