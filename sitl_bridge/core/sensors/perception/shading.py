@@ -203,30 +203,6 @@ def _triangle_met(shape: Shape, origin: Floats, direction: Floats, distance: flo
 
 
 @compiled
-def _paint_mesh(
-    shape: Shape,
-    painted: MeshPaint,
-    triangle: int,
-    ray: tuple[Floats, Floats, float],
-    point: Floats,
-    color: Floats,
-) -> bool:
-    """Colour of a shape if it is a mesh; returns whether it is that of a picture.
-
-    Args:
-        triangle: that is met; -1 where it is not known.
-        ray: tuple of origin (3,) in m NED, direction (3,) and distance in m.
-        point: (3,) m, in the shape's axes.
-        color: (3,) changed.
-    """
-    if shape.kind != MESH:
-        return False
-    if triangle < 0:
-        triangle = _triangle_met(shape, ray[0], ray[1], ray[2])
-    return triangle >= 0 and paint_triangle(shape, painted, triangle, point, color)
-
-
-@compiled
 def shade(
     origins: Floats,
     directions: Floats,
@@ -283,8 +259,12 @@ def shade(
                 color[c] = shapes[k].color[c]
                 point[c] = r[0, c] * x + r[1, c] * y + r[2, c] * z
                 facing_out[c] = r[0, c] * normal[i, 0] + r[1, c] * normal[i, 1] + r[2, c] * normal[i, 2]
-            ray = o, directions[i], distance[i]
-            pictured = _paint_mesh(shapes[k], paints[k], triangle[i], ray, point, color)
+            pictured = False
+            if shapes[k].kind == MESH:
+                met = np.int64(triangle[i])
+                if met < 0:
+                    met = _triangle_met(shapes[k], o, directions[i], distance[i])
+                pictured = met >= 0 and paint_triangle(shapes[k], paints[k], met, point, color)
             if shapes[k].texture.kind != 0:
                 paint(shapes[k].texture, point, facing_out, color)
             elif not pictured:
