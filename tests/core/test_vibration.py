@@ -14,7 +14,14 @@ from scipy.signal import csd, welch
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
-from sitl_bridge.core.dynamics.vibration import AIR_DENSITY, LARGEST_GAIN, Arms, Vibration, damage, vibration
+from sitl_bridge.core.dynamics.vibration import (
+    AIR_DENSITY,
+    LARGEST_GAIN,
+    Arms,
+    Vibration,
+    damage_propeller,
+    vibration,
+)
 from sitl_bridge.core.sensors.error_model import ErrorSpecification
 from sitl_bridge.core.sensors.imu import IMU, MORE
 from sitl_bridge.core.simulation.events import PropellerDamage
@@ -291,11 +298,17 @@ def test_every_vehicle_of_a_run_has_rotors_of_its_own_imbalance() -> None:
 def test_a_broken_blade_loses_lift_by_its_cube_and_unbalances_the_rotor() -> None:
     """A tenth of a blade of 2.5 g and 128 mm: 0.25 g at 121.6 mm, 13 N at 660 rad/s."""
     vehicle = load_airframe("iris").vehicle()
-    health, imbalance = damage(vehicle, 0, 0.1)
+
+    def damage(lost: float) -> tuple[float, float]:
+        state: Any = np.zeros(1, STATE)[0]
+        damage_propeller(vehicle, state, 0, lost)
+        return state["rotor_health"][0], state["damage_imbalance"][0]
+
+    health, imbalance = damage(0.1)
     assert health == pytest.approx((1.0 + 0.9**3) / 2.0)
     assert imbalance == pytest.approx(0.25e-3 * 0.1216, rel=2e-3)
-    assert damage(vehicle, 0, 0.0) == (1.0, 0.0)
-    assert damage(vehicle, 0, 1.0)[0] == pytest.approx(0.5)
+    assert damage(0.0) == (1.0, 0.0)
+    assert damage(1.0)[0] == pytest.approx(0.5)
 
 
 def test_an_airframe_without_vibration_has_the_same_bytes_as_one_whose_mount_keeps_all_away() -> None:

@@ -99,29 +99,6 @@ def table_coefficients(table: PropellerTableRecord, speed: float, advance: float
 
 
 @compiled
-def table_thrust_and_torque(
-    vehicle: Vehicle, k: int, speed: float, inflow: float, density: float
-) -> tuple[float, float]:
-    """Return thrust and torque of a rotor with a propeller table.
-
-    T = C_T rho n^2 D^4 and Q = C_P rho n^2 D^5/(2 pi) with n in revolutions per second and the advance ratio
-    v/(n D), the convention of the UIUC propeller data base.
-    """
-    sign = -1.0 if speed < 0.0 else 1.0
-    magnitude = abs(speed)
-    if magnitude == 0.0:
-        return 0.0, 0.0
-    table = array_at(vehicle.table[k], 1, PROPELLER_TABLE)[0]
-    diameter = table.diameter
-    turns = magnitude / _TURN
-    ct, cp = table_coefficients(table, magnitude, sign * inflow / (turns * diameter))
-    force = density * turns * turns * diameter**4
-    loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
-    torque = cp * force * diameter / _TURN + vehicle.torque_constant[k]
-    return with_reverse_loss(vehicle, speed, sign * ct * force * loss, sign * torque)
-
-
-@compiled
 def polynomial_thrust_and_torque(
     c2: float,
     c1: float,
@@ -200,9 +177,22 @@ def polynomial_loads(
 def table_loads(
     vehicle: Vehicle, k: int, speed: float, inflow: float, _in_plane: float, density: float
 ) -> Loads:
-    """Return the loads of a rotor with a propeller table, as ``rotor_loads``."""
-    thrust, torque = table_thrust_and_torque(vehicle, k, speed, inflow, density)
+    """Return the loads of a rotor with a propeller table, as ``rotor_loads``.
+
+    T = C_T rho n^2 D^4 and Q = C_P rho n^2 D^5/(2 pi) with n in revolutions per second and the advance ratio
+    v/(n D), the convention of the UIUC propeller data base.
+    """
     drag, roll = in_plane_rates(vehicle, k, speed, density)
+    if speed == 0.0:
+        return 0.0, 0.0, drag, roll
+    sign, magnitude = -1.0 if speed < 0.0 else 1.0, abs(speed)
+    table = array_at(vehicle.table[k], 1, PROPELLER_TABLE)[0]
+    diameter, turns = table.diameter, magnitude / _TURN
+    ct, cp = table_coefficients(table, magnitude, sign * inflow / (turns * diameter))
+    force = density * turns * turns * diameter**4
+    loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
+    torque = cp * force * diameter / _TURN + vehicle.torque_constant[k]
+    thrust, torque = with_reverse_loss(vehicle, speed, sign * ct * force * loss, sign * torque)
     return thrust, torque, drag, roll
 
 

@@ -97,8 +97,8 @@ class Vibration(BaseModel):
             vehicle["arm_length"], vehicle["hub_height"] = self.arms.length, self.arms.height
 
 
-def damage(vehicle: Records, rotor: int, lost: float) -> tuple[float, float]:
-    """Remaining share of thrust and torque, and imbalance in kg m, of a rotor with a broken blade.
+def damage_propeller(vehicle: Records, state: Records, rotor: int, lost: float) -> None:
+    """Let a rotor of a vehicle lose a part of one blade: thrust, torque and balance.
 
     Lift grows with the square of the radius, so a blade that ends at (1 - s) R keeps (1 - s)^3 of it.  A
     uniform blade of mass m loses m s at R (1 - s/2); n blades are a rod with the rotor's inertia, n m
@@ -106,25 +106,14 @@ def damage(vehicle: Records, rotor: int, lost: float) -> tuple[float, float]:
 
     Args:
         vehicle: () VEHICLE.
-        rotor: which, from 0.
-        lost: share of the blade's length, from its tip.
-    """
-    blades = float(vehicle["blade_count"]) or BLADES
-    health = 1.0 - (1.0 - (1.0 - lost) ** 3) / blades
-    moment = 3.0 * float(vehicle["rotor_inertia"][rotor]) / (blades * float(vehicle["rotor_radius"][rotor]))
-    return health, moment * lost * (1.0 - 0.5 * lost)
-
-
-def damage_propeller(vehicle: Records, state: Records, rotor: int, lost: float) -> None:
-    """Let a rotor of a vehicle lose a part of one blade, 0 to 1 of its length; 0 is a whole propeller.
-
-    Args:
-        vehicle: () VEHICLE.
         state: () STATE, written.
         rotor: which, from 0.
-        lost: share of the blade's length.
+        lost: share of the blade's length, from its tip; 0 is a whole propeller.
     """
-    state["rotor_health"][rotor], state["damage_imbalance"][rotor] = damage(vehicle, rotor, lost)
+    blades = float(vehicle["blade_count"]) or BLADES
+    state["rotor_health"][rotor] = 1.0 - (1.0 - (1.0 - lost) ** 3) / blades
+    moment = 3.0 * float(vehicle["rotor_inertia"][rotor]) / (blades * float(vehicle["rotor_radius"][rotor]))
+    state["damage_imbalance"][rotor] = moment * lost * (1.0 - 0.5 * lost)
     damaged = bool(np.any(state["damage_imbalance"]))
     state["vibrating"] = int(damaged or vehicle["vibration"] != 0)
 

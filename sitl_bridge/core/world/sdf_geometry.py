@@ -188,20 +188,6 @@ class Part:
     loader: GeometryLoader  # of files
 
 
-def scene_object(part: Part, geometry: XmlNode) -> SceneObject | None:
-    """The object of a geometry; None for a kind that is not read.
-
-    Args:
-        part: with the geometry.
-        geometry: the element in <geometry>: <box>, <mesh> and so on.
-
-    Raises:
-        UserError: for invalid numbers or files.
-    """
-    make = _KINDS.get(geometry.tag)
-    return None if make is None else make(part, geometry)
-
-
 def is_ground(item: SceneObject) -> bool:
     """Whether a plane is the level ground at height 0."""
     if not isinstance(item, PlaneObject) or abs(item.position[2]) > LEVEL:
@@ -402,7 +388,7 @@ def square_grid(heights: Floats, north: float, east: float) -> HeightGrid:
     return HeightGrid(np.ascontiguousarray(heights, np.float32), spacing)
 
 
-_KINDS: dict[str, Callable[[Part, XmlNode], SceneObject]] = {
+KINDS: dict[str, Callable[[Part, XmlNode], SceneObject]] = {
     "box": _box,
     "capsule": _capsule,
     "cone": _cone,
@@ -414,6 +400,7 @@ _KINDS: dict[str, Callable[[Part, XmlNode], SceneObject]] = {
     "polyline": _polyline,
     "heightmap": _heightmap,
 }
+"""Makes the object of a part with an element in <geometry>, by its name; a UserError for an invalid one."""
 
 
 MAX_POINTS = 1000

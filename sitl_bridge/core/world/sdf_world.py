@@ -29,13 +29,13 @@ from sitl_bridge.core.world.scene_specification import (
     SceneObject,
 )
 from sitl_bridge.core.world.sdf_geometry import (
+    KINDS,
     Frames,
     Matrix,
     Part,
     is_ground,
     numbers,
     pose_matrix,
-    scene_object,
 )
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import Origin
@@ -242,7 +242,7 @@ class SdfReader:
                 self._file,
                 self._loader,
             )
-            item = scene_object(part, shape)
+            item = KINDS[shape.tag](part, shape) if shape.tag in KINDS else None
         except NotFoundError as error:
             self._miss(error)
             return True
