@@ -318,12 +318,11 @@ def _add(faults: list[Fault], more: list[Fault]) -> list[Fault]:
     """The faults, and those of ``more`` with other paths that are not within an unknown field."""
     known = {fault.path for fault in faults if fault.path}
     unknown = {fault.path for fault in faults if fault.message.startswith(UNKNOWN)}
-    return faults + [f for f in more if f.path not in known and not unknown.intersection(_heads(f.path))]
-
-
-def _heads(path: FieldPath) -> set[FieldPath]:
-    """The path and all its parents."""
-    return {path[: i + 1] for i in range(len(path))}
+    return faults + [
+        f
+        for f in more
+        if f.path not in known and unknown.isdisjoint(f.path[: i + 1] for i in range(len(f.path)))
+    ]
 
 
 def _in_order(faults: Iterable[Fault]) -> list[str]:

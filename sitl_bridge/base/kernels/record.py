@@ -42,18 +42,14 @@ class Record:
         TypeError: for a field of another type.
     """
 
-    # of the class and its bases, as numpy takes them
-    fields: ClassVar[list[tuple[str, Any, tuple[int, ...]]]]
     # layout of the record, by default with C's alignment; ``class X(Record, align=False)`` packs it, and
     # ``class X(Record, lines=True)`` lets it end with a cache line
     dtype: ClassVar[np.dtype[np.void]]
 
     def __init_subclass__(cls, *, align: bool = True, lines: bool = False) -> None:
         hints = get_type_hints(cls, include_extras=True)
-        cls.fields = [
-            (name, *_layout(hint)) for name, hint in hints.items() if get_origin(hint) is not ClassVar
-        ]
-        cls.dtype = np.dtype(cls.fields, align=align)
+        fields = [(name, *_layout(hint)) for name, hint in hints.items() if get_origin(hint) is not ClassVar]
+        cls.dtype = np.dtype(fields, align=align)
         if lines:
             names, places = list(cls.dtype.names or ()), dict(cls.dtype.fields or {})
             cls.dtype = np.dtype(
