@@ -7,7 +7,6 @@ shapes of a scene are in scene_contact.py.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -196,50 +195,6 @@ def velocity_of(state: State, x: float, y: float, z: float) -> tuple[float, floa
     return v[0] + n, v[1] + e, v[2] + d
 
 
-@dataclass(frozen=True)
-class _Springs:
-    """A vehicle's contact points as springs on level ground, under its weight.
-
-    A pose is the down of the centre of gravity in m and the tilt, x and y of the vertical in body axes.
-    """
-
-    points: Floats
-    stiffness: float
-    weight: float
-
-    def depths(self, down: float, tilt: Floats) -> Floats:
-        """Depths of the points in m, positive below the ground."""
-        vertical = np.array([tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt)])
-        return np.asarray(down + self.points @ vertical)
-
-    def energy(self, down: float, tilt: Floats) -> float:
-        """Energy of the springs less the work of the weight in J; inf beyond the steepest tilt."""
-        if tilt @ tilt >= _STEEPEST**2:
-            return math.inf
-        pressed = np.maximum(self.depths(down, tilt), 0.0)
-        return float(0.5 * self.stiffness * pressed @ pressed - self.weight * down)
-
-    def newton_step(self, down: float, levers: Floats, gradient: Floats) -> Floats:
-        """(3,) step of down and tilt, along which the energy falls."""
-        hessian = self.stiffness * levers.T @ levers
-        # The height of the centre of gravity above the springs tips the vehicle over: weight times height.
-        hessian[1:, 1:] -= np.eye(2) * self.weight * max(-down, 0.0)
-        lowest = float(np.linalg.eigvalsh(hessian)[0])
-        if lowest < 1e-6 * self.weight:
-            hessian += np.eye(3) * (1e-3 * self.weight - lowest)
-        step: Floats = np.asarray(-np.linalg.solve(hessian, gradient), np.float64)
-        return step
-
-    def share(self, down: float, tilt: Floats, step: Floats) -> float:
-        """Share of a step, 1 or halved until the energy does not rise."""
-        share = 1.0
-        # The gain of the last steps is below rounding.
-        enough = self.energy(down, tilt) + 1e-12 * self.weight
-        while share > 1e-9 and self.energy(down + share * step[0], tilt + share * step[1:]) > enough:
-            share *= 0.5
-        return share
-
-
 def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float]:
     """Static equilibrium of a vehicle on its contact springs on level ground.
 
@@ -263,13 +218,28 @@ def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float
 
 @lru_cache(maxsize=32)
 def _equilibrium(contact: bytes, stiffness: float, weight: float) -> tuple[float, float, float]:
-    """``standing_pose``, once for the vehicles of a fleet that are alike."""
+    """``standing_pose``, once for the vehicles of a fleet that are alike.
+
+    A pose is the down of the centre of gravity in m and the tilt, x and y of the vertical in body axes.
+    """
     points = np.frombuffer(contact).reshape(-1, 3)
-    springs = _Springs(points, stiffness, weight)
+
+    def depths(down: float, tilt: Floats) -> Floats:
+        """Depths of the points in m, positive below the ground."""
+        vertical = np.array([tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt)])
+        return np.asarray(down + points @ vertical)
+
+    def energy(down: float, tilt: Floats) -> float:
+        """Energy of the springs less the work of the weight in J; inf beyond the steepest tilt."""
+        if tilt @ tilt >= _STEEPEST**2:
+            return math.inf
+        pressed = np.maximum(depths(down, tilt), 0.0)
+        return float(0.5 * stiffness * pressed @ pressed - weight * down)
+
     tilt = np.zeros(2)
     down = weight / stiffness / len(points) - float(points[:, 2].max())
     for _ in range(200):
-        depth = springs.depths(down, tilt)
+        depth = depths(down, tilt)
         active = depth > 0.0
         slope = tilt / math.sqrt(1.0 - tilt @ tilt)
         levers = np.column_stack([np.ones(len(points)), points[:, :2] - points[:, 2:] * slope])[active]
@@ -279,8 +249,17 @@ def _equilibrium(contact: bytes, stiffness: float, weight: float) -> tuple[float
                 break
             vertical = (tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt))
             return down, math.atan2(vertical[1], vertical[2]), math.asin(-vertical[0])
-        step = springs.newton_step(down, levers, gradient)
-        share = springs.share(down, tilt, step)
+        hessian = stiffness * levers.T @ levers
+        # The height of the centre of gravity above the springs tips the vehicle over: weight times height.
+        hessian[1:, 1:] -= np.eye(2) * weight * max(-down, 0.0)
+        lowest = float(np.linalg.eigvalsh(hessian)[0])
+        if lowest < 1e-6 * weight:
+            hessian += np.eye(3) * (1e-3 * weight - lowest)
+        step, share = np.asarray(-np.linalg.solve(hessian, gradient), np.float64), 1.0
+        # The step is halved until the energy does not rise; the gain of the last steps is below rounding.
+        enough = energy(down, tilt) + 1e-12 * weight
+        while share > 1e-9 and energy(down + share * step[0], tilt + share * step[1:]) > enough:
+            share *= 0.5
         if share <= 1e-9:
             break
         down += share * float(step[0])
