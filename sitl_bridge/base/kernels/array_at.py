@@ -10,13 +10,12 @@ function's address is data.  So a kernel from the cache never runs an old versio
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any
 
 import numpy as np
 from numba import carray
 
 from sitl_bridge.base.arrays import Ints
-from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.numba_extensions import call_function, pointer
 
@@ -46,21 +45,6 @@ def call_at(
     """
     results: tuple[float, float, float, float] = call_function(address, parameters, a, b, c, d)
     return results
-
-
-class Uncopied:
-    """Base class of what holds addresses of its own arrays, which a copy would share."""
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Refuse to be copied or pickled.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(
-            f"vehicles that are simulated cannot be copied or pickled ({type(self).__name__}); make others"
-            " with the same arguments: with the same seed they do the same"
-        )
 
 
 def handles_of(arrays: Iterable[Any]) -> Ints:

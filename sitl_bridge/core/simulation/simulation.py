@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.array_at import Uncopied, handles_of
+from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.base.kernels.random_streams import distinct_names, stream
 from sitl_bridge.base.kernels.record import zeros_in_lines
@@ -127,7 +127,7 @@ class Fault(Protocol):
         """Break it."""
 
 
-class Simulation(Uncopied):
+class Simulation:
     """World and vehicles, advanced step by step.
 
     Args:
@@ -243,6 +243,17 @@ class Simulation(Uncopied):
 
     def __len__(self) -> int:
         return len(self.vehicles)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse to be copied or pickled: a copy would share the addresses of the arrays.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(
+            f"vehicles that are simulated cannot be copied or pickled ({type(self).__name__}); make others"
+            " with the same arguments: with the same seed they do the same"
+        )
 
     @property
     def places(self) -> tuple[tuple[str, tuple[float, float, float], float], ...]:
