@@ -22,7 +22,7 @@ from sitl_bridge.core.dynamics.induced_flow import (
     find_rings,
     induced_rotors,
 )
-from sitl_bridge.core.dynamics.motor import dc_acceleration
+from sitl_bridge.core.dynamics.motor import accelerate_motors
 from sitl_bridge.core.dynamics.records import (
     INDUCED_LAW,
     MOTOR_DC,
@@ -278,13 +278,6 @@ def _drag_blades(vehicle: Vehicle, rows: Scratch) -> None:
 
 
 @compiled
-def _accelerate_motors(vehicle: Vehicle, state: State, rows: Scratch) -> None:
-    """Angular accelerations of DC motors; those of first-order motors come with their speeds."""
-    for k in range(vehicle.rotor_count):
-        rows.acceleration[k] = dc_acceleration(vehicle, state.motor_drive[k], rows.speed[k], rows.torque[k])
-
-
-@compiled
 def _rotor_effects(vehicle: Vehicle, rows: Scratch) -> None:
     """Force, moment and angular momentum of every rotor, in body axes about the centre of gravity.
 
@@ -350,7 +343,7 @@ def _rotors(
     if rows.standing != 0:
         _drag_blades(vehicle, rows)
     if vehicle.motor_kind == MOTOR_DC:
-        _accelerate_motors(vehicle, state, rows)
+        accelerate_motors(vehicle, state, rows)
     _rotor_effects(vehicle, rows)
     if vehicle.uneven_inflow != 0:
         add_pitching_moments(vehicle, rows)

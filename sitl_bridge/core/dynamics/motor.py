@@ -270,18 +270,16 @@ def dc_current(vehicle: Vehicle, supply: float, speed: float) -> float:
 
 
 @compiled
-def dc_acceleration(vehicle: Vehicle, supply: float, speed: float, torque: float) -> float:
-    """Return the angular acceleration in rad/s^2 of a DC motor, (M_e - M_m)/J_M with M_e = Psi I (eqs 5, 6).
+def accelerate_motors(vehicle: Vehicle, state: State, rows: Scratch) -> None:
+    """Angular accelerations in rad/s^2 of DC motors: (M_e - M_m)/J_M with M_e = Psi I (eqs 5, 6).
 
-    Args:
-        supply: V.
-        speed: rad/s.
-        torque: N m, M_m, with the sign of ``speed``.
+    M_m is ``torque`` in N m, with the sign of the speed.  Those of first-order motors come with their speeds.
     """
-    driving = vehicle.dc_flux * dc_current(vehicle, supply, speed)
-    if speed <= 0.0 and driving <= torque:
-        return 0.0
-    return float((driving - torque) / vehicle.dc_inertia)
+    for k in range(vehicle.rotor_count):
+        speed, torque = rows.speed[k], rows.torque[k]
+        driving = vehicle.dc_flux * dc_current(vehicle, state.motor_drive[k], speed)
+        stands = speed <= 0.0 and driving <= torque
+        rows.acceleration[k] = 0.0 if stands else (driving - torque) / vehicle.dc_inertia
 
 
 @compiled

@@ -352,23 +352,6 @@ def _respond_to_force(
 
 
 @compiled
-def _record_collision(
-    proximity: ProximityRecord, collisions: Records, i: int, j: int, part_i: int, part_j: int, time: int,
-    speed: float, position: Floats,
-) -> None:  # fmt: skip
-    """Count a collision, and keep it while there is room: vehicle ``i`` hit ``j`` at a closing ``speed``."""
-    if proximity.count < collisions.shape[0]:
-        row = collisions[proximity.count]
-        row.time = time
-        row.vehicle[0], row.vehicle[1] = min(i, j), max(i, j)
-        row.part[0], row.part[1] = (part_i, part_j) if i < j else (part_j, part_i)
-        row.speed = speed
-        for k in range(3):
-            row.position[k] = position[k]
-    proximity.count += 1
-
-
-@compiled
 def _collide(
     proximity: ProximityRecord, hulls: Records, touching: Bytes, collisions: Records, vehicles: Records,
     states: Records, i: int, j: int, time: int, seconds: float, work: Floats,
@@ -419,7 +402,14 @@ def _collide(
                     states[j].rotor_health[b - 1], states[j].rotor_broken[b - 1] = 0.0, 1
     if touch == 1:
         if touching[i, j] == 0:
-            _record_collision(proximity, collisions, i, j, part_i, part_j, time, fastest, work[5])
+            if proximity.count < collisions.shape[0]:
+                row = collisions[proximity.count]
+                row.time, row.speed = time, fastest
+                row.vehicle[0], row.vehicle[1] = min(i, j), max(i, j)
+                row.part[0], row.part[1] = (part_i, part_j) if i < j else (part_j, part_i)
+                for k in range(3):
+                    row.position[k] = work[5, k]
+            proximity.count += 1
         proximity.touching += 2
         touching[i, j] = NOW
         touching[j, i] = NOW

@@ -74,13 +74,6 @@ def _standing_place(scene: Packed, position: Floats) -> Floats:
     return np.array([north, east, down])
 
 
-def _align_with_surface(attitude: Floats, normal: Floats) -> Floats:
-    """Attitude (4,) turned by the least angle that turns the vertical into a surface's normal."""
-    up = np.array([0.0, 0.0, -1.0])
-    turn = np.array([1.0 + up @ normal, *np.cross(up, normal)])
-    return quaternion_product(turn / np.linalg.norm(turn), attitude)
-
-
 def _outline(vehicle: Packed, state: Packed) -> Floats:
     """(k, 3) m NED: the centre of gravity, the hubs and points on the rotors' rims."""
     hubs = vehicle["rotor_position"][: int(vehicle["rotor_count"])]
@@ -167,7 +160,9 @@ def start_state(
 def _put_on_slope(state: Packed, place: Floats, normal: Floats) -> Packed:
     """The state of a vehicle on level ground, put on a slope instead."""
     state["position"] = place - normal * state["position"][2]
-    state["attitude"] = _align_with_surface(state["attitude"], normal)
+    up = np.array([0.0, 0.0, -1.0])
+    turn = np.array([1.0 + up @ normal, *np.cross(up, normal)])  # the least, of the vertical
+    state["attitude"] = quaternion_product(turn / np.linalg.norm(turn), state["attitude"])
     for name in ("contact_anchor", "contact_touching", "in_contact"):
         state[name] = 0
     return state

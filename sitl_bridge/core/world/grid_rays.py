@@ -35,14 +35,6 @@ def _clip(o: Floats, d: Floats, x: float, y: float, z: float, limit: float) -> t
 
 
 @compiled
-def _plane_hit(o: Floats, d: Floats, x0: float, y0: float, h0: float, gx: float, gy: float) -> float:
-    """Distance to the plane of height h0 + gx (x - x0) + gy (y - y0), z down; inf where it is parallel."""
-    above = -o[2] - h0 - gx * (o[0] - x0) - gy * (o[1] - y0)
-    sinking = d[2] + gx * d[0] + gy * d[1]
-    return above / sinking if sinking != 0.0 else math.inf
-
-
-@compiled
 def _cell_hit(
     heights: Singles,
     columns: int,
@@ -64,7 +56,10 @@ def _cell_hit(
     for half in range(2):
         gx = ((h10 - h00) if half == 0 else (h11 - h01)) / spacing
         gy = ((h11 - h10) if half == 0 else (h01 - h00)) / spacing
-        distance = _plane_hit(o, d, i * spacing, j * spacing, h00, gx, gy)
+        # To the plane of height h00 + gx x + gy y, from the cell's corner, z down.
+        above = -o[2] - h00 - gx * (o[0] - i * spacing) - gy * (o[1] - j * spacing)
+        sinking = d[2] + gx * d[0] + gy * d[1]
+        distance = above / sinking if sinking != 0.0 else math.inf
         if begin - slack <= distance <= end + slack and distance < best:
             x = o[0] + distance * d[0] - i * spacing
             y = o[1] + distance * d[1] - j * spacing
