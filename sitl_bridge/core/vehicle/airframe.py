@@ -260,6 +260,8 @@ class Airframe(BaseModel):
         )
         if payload.inertia is not None:
             tensor = tensor + payload.inertia.matrix()
+        (xx, xy, xz), (_, yy, yz), (_, _, zz) = tensor.tolist()
+        published = self.inertia.as_published
 
         def moved(position: Vector) -> Vector:
             x, y, z = (float(a) for a in np.array(position) - shift)
@@ -268,7 +270,7 @@ class Airframe(BaseModel):
         whole = self.model_copy(
             update={
                 "mass": total,
-                "inertia": _inertia(tensor, as_published=self.inertia.as_published),
+                "inertia": Inertia(xx=xx, yy=yy, zz=zz, xy=xy, xz=xz, yz=yz, as_published=published),
                 "rotors": tuple(r.model_copy(update={"position": moved(r.position)}) for r in self.rotors),
                 "contact": self.contact.model_copy(
                     update={"points": tuple(moved(point) for point in self.contact.points)}
@@ -340,11 +342,6 @@ class Airframe(BaseModel):
     def custom_sensors(self) -> tuple[CustomSpecification, ...]:
         """The custom sensors."""
         return tuple(s for s in self.sensors if isinstance(s, CustomSpecification))
-
-
-def _inertia(tensor: Floats, *, as_published: bool) -> Inertia:
-    (xx, xy, xz), (_, yy, yz), (_, _, zz) = tensor.tolist()
-    return Inertia(xx=xx, yy=yy, zz=zz, xy=xy, xz=xz, yz=yz, as_published=as_published)
 
 
 class SensorSuite(BaseModel):

@@ -229,9 +229,12 @@ class ImagingSpecification(PerceptionSpecification):
 
     def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Bytes:
         """One image, (height, width) or (height, width, 3), from ``shift`` m off the sensor in its axes."""
-        radiance = (
-            self._radiance(view, shift) if self.exposure_time == 0.0 else self._average_exposure(view, shift)
-        )
+        if self.exposure_time == 0.0:
+            radiance = self._radiance(view, shift)
+        else:
+            ages = (np.arange(SUBFRAMES) + 0.5) * (1e6 * self.exposure_time / SUBFRAMES)
+            light = [self._radiance(replace(view, time=view.time - round(age)), shift) for age in ages]
+            radiance = np.asarray(np.mean(light, axis=0))
         channels = 3 if self.color else 1
         pixels = np.empty((self.height * self.width, channels), np.uint8)
         gauss = normal_numbers(view.random, pixels.size)
@@ -241,12 +244,6 @@ class ImagingSpecification(PerceptionSpecification):
     def measure(self, view: View) -> Arrays:
         """``image`` (height, width) or (height, width, 3), uint8."""
         return {"image": self.image(view)}
-
-    def _average_exposure(self, view: View, shift: tuple[float, float, float]) -> Singles:
-        """The mean of ``_radiance`` over the exposure."""
-        ages = (np.arange(SUBFRAMES) + 0.5) * (1e6 * self.exposure_time / SUBFRAMES)
-        light = [self._radiance(replace(view, time=view.time - round(age)), shift) for age in ages]
-        return np.asarray(np.mean(light, axis=0))
 
     def _radiance(self, view: View, shift: tuple[float, float, float]) -> Singles:
         """(height * width * s^2, 3) red, green and blue of each ray, at one instant of the exposure."""

@@ -94,8 +94,29 @@ class VisualInertialSpecification(PairSpecification):
         return {**super().measure(view), "imu_time": -age, "specific_force": force, "angular_velocity": rate}
 
     def processor(self) -> Processor:
-        """Adds the IMU's biases, which go on from sample to sample."""
-        return InertialBias(self)
+        """Adds the IMU's biases, which go on from sample to sample.
+
+        db/dt is white noise (RotorS; Kalibr's IMU noise model).
+        """
+        step, biases = np.sqrt(1.0 / self.imu_rate), dict[str, Floats]()
+        walks = {
+            "specific_force": (self.accelerometer_walk, self.accelerometer_turn_on),
+            "angular_velocity": (self.gyroscope_walk, self.gyroscope_turn_on),
+        }
+
+        def add_biases(view: View, arrays: Arrays) -> Arrays:
+            changed = dict(arrays)
+            for name, (walk, turn_on) in walks.items():
+                values = arrays[name].astype(float)
+                if name not in biases:
+                    biases[name] = turn_on * view.random.standard_normal(3)
+                steps = walk * step * view.random.standard_normal(values.shape)
+                way = biases[name] + np.cumsum(steps, axis=0)
+                biases[name] = way[-1]
+                changed[name] = values + way
+            return changed
+
+        return add_biases
 
     def inertial_values(self, view: View, time: Floats) -> tuple[Floats, Floats]:
         """True specific force and angular velocity (k, 3) at the IMU, in the sensor's axes."""
@@ -104,30 +125,3 @@ class VisualInertialSpecification(PairSpecification):
         arm = np.array(self.position) + mounting @ np.array(self.imu_position)
         force = force + np.cross(acceleration, arm) + np.cross(rate, np.cross(rate, arm))
         return force @ mounting, rate @ mounting
-
-
-class InertialBias:
-    """Biases of one VI-sensor's IMU: db/dt is white noise (RotorS; Kalibr's IMU noise model)."""
-
-    def __init__(self, sensor: VisualInertialSpecification) -> None:
-        self._step = np.sqrt(1.0 / sensor.imu_rate)
-        self._walks = {"specific_force": sensor.accelerometer_walk, "angular_velocity": sensor.gyroscope_walk}
-        self._starts = {
-            "specific_force": sensor.accelerometer_turn_on,
-            "angular_velocity": sensor.gyroscope_turn_on,
-        }
-        self._biases: dict[str, Floats] = {}
-
-    def __call__(self, view: View, arrays: Arrays) -> Arrays:
-        """The sample with biases."""
-        changed = dict(arrays)
-        for name, walk in self._walks.items():
-            values = arrays[name].astype(float)
-            before = self._biases.get(name)
-            if before is None:
-                before = self._starts[name] * view.random.standard_normal(3)
-            steps = walk * self._step * view.random.standard_normal(values.shape)
-            biases = before + np.cumsum(steps, axis=0)
-            self._biases[name] = biases[-1]
-            changed[name] = values + biases
-        return changed
