@@ -102,7 +102,7 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float) -> float:
     """
     n, direct = _rotors(vehicle), vehicle["motor_kind"] == MOTOR_DC
     command = np.minimum(trim.command * 1.1, 1.0)
-    limit = float(vehicle["esc_current_limit"]) or math.inf
+    limit = _current_limit(vehicle)
     charge = float(vehicle["battery_capacity"])
     speeds, torques = trim.rotor_speed, trim.rotor_torque
     tau = max(float(vehicle["motor_tau_up"]), 5e-4)
@@ -219,17 +219,6 @@ def _trim_thrusts(vehicle: Packed, weight: float, density: float) -> Floats:
     return thrusts
 
 
-def dc_supply(vehicle: Packed, current: float, speed: float) -> float:
-    """Return the voltage in V at which hector's DC motor draws ``current`` (A) at ``speed`` (rad/s).
-
-    The inverse of ``dc_current``: U = (R I^2 + Psi w I)/(alpha + beta I).
-    """
-    resistance, flux = float(vehicle["dc_resistance"]), float(vehicle["dc_flux"])
-    return (resistance * current**2 + flux * speed * current) / (
-        float(vehicle["dc_alpha"]) + float(vehicle["dc_beta"]) * current
-    )
-
-
 def _balanced_voltage(vehicle: Packed, charge: float, draws: Callable[[float], float]) -> float:
     """Return the terminal voltage in V that balances a load, V = OCV - R I(V), on the upper branch.
 
@@ -300,8 +289,11 @@ def _hover_on_battery(
     """
     n, idle = _rotors(vehicle), float(vehicle["battery_idle_current"])
     if vehicle["motor_kind"] == MOTOR_DC:
-        currents = torques / float(vehicle["dc_flux"])
-        supplies = np.array([dc_supply(vehicle, float(currents[k]), float(speeds[k])) for k in range(n)])
+        flux, resistance = float(vehicle["dc_flux"]), float(vehicle["dc_resistance"])
+        currents = torques / flux
+        # The inverse of ``dc_current``: U = (R I^2 + Psi w I)/(alpha + beta I).
+        supplies = resistance * currents**2 + flux * speeds * currents
+        supplies /= float(vehicle["dc_alpha"]) + float(vehicle["dc_beta"]) * currents
         power = float(currents @ supplies)
     else:
         power = float(torques @ speeds) / float(vehicle["motor_efficiency"])

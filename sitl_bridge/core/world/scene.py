@@ -145,12 +145,6 @@ class Scene:
         """Whether there is anything but level ground."""
         return len(self.shapes) > 0 or not self.specification.ground
 
-    def copy_of_shapes(self) -> tuple[Records, Records]:
-        """A SCENE (1,) with shapes (k,) of its own, which a reader beside the simulation moves by itself."""
-        shapes, record = self.shapes.copy(), self.record.copy()
-        record[0]["shapes"] = shapes.ctypes.data
-        return record, shapes
-
     @property
     def memory(self) -> int:
         """Bytes of its arrays."""

@@ -126,6 +126,6 @@ def wind_with_files_beside(wind: WindSpecification, directory: Path) -> WindSpec
     found = {}
     for name in ("series", "custom"):
         part = getattr(wind, name)
-        if part is not None and part.file is not None:
+        if part is not None:
             found[name] = part.model_copy(update={"file": directory / part.file})
     return wind.model_copy(update=found)

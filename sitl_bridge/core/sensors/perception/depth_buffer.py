@@ -501,18 +501,6 @@ def _draw_by_rays(
 
 
 @compiled
-def _pose_of(shape: Shape, world: Floats, pose: Floats) -> None:
-    """Turn a shape's axes into the camera's: (3, 4), a rotation and the shape's origin."""
-    for i in range(3):
-        pose[i, 3] = world[i, 3]
-        for j in range(3):
-            pose[i, 3] += world[i, j] * shape.position[j]
-            pose[i, j] = 0.0
-            for k in range(3):
-                pose[i, j] += world[i, k] * shape.rotation[k, j]
-
-
-@compiled
 def draw_scene(
     scene: SceneRecord, place: Floats, turn: Floats, limit: float, camera: Pinhole, image: Image
 ) -> None:
@@ -541,7 +529,14 @@ def draw_scene(
     shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
     for index in range(scene.shape_count):
         shape = shapes[index]
-        _pose_of(shape, world, pose)
+        # (3, 4) the shape's axes to the camera's: a rotation, and the shape's origin.
+        for i in range(3):
+            pose[i, 3] = world[i, 3]
+            for j in range(3):
+                pose[i, 3] += world[i, j] * shape.position[j]
+                pose[i, j] = 0.0
+                for k in range(3):
+                    pose[i, j] += world[i, k] * shape.rotation[k, j]
         if shape.kind == PLANE:
             height = pose[0, 2] * pose[0, 3] + pose[1, 2] * pose[1, 3] + pose[2, 2] * pose[2, 3]
             draw_half_space(-pose[0, 2], -pose[1, 2], -pose[2, 2], height, index, limit, camera, image)
