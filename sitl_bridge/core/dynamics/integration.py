@@ -65,17 +65,6 @@ def _turn_rotors(vehicle: Vehicle, state: State, rows: Scratch, rise: float, fal
 
 
 @compiled
-def _turn_direct_rotors(
-    vehicle: Vehicle, state: State, rows: Scratch, stage: int, weight: float, ahead: float
-) -> None:
-    """Speeds of DC motors ``ahead`` s after the state, after a stage of the integration with its weight."""
-    for k in range(vehicle.rotor_count):
-        rows.total[k] = weight * rows.acceleration[k] + (rows.total[k] if stage > 0 else 0.0)
-        slope = rows.total[k] if stage == 3 else rows.acceleration[k]
-        rows.speed[k] = max(state.rotor_speed[k] + ahead * slope, 0.0)
-
-
-@compiled
 def _move_rotors(
     vehicle: Vehicle,
     state: State,
@@ -99,7 +88,10 @@ def _move_rotors(
         rise, fall: exp(-h/2/tau) of a first-order motor that gains or loses speed.
     """
     if vehicle.motor_kind == MOTOR_DC:
-        _turn_direct_rotors(vehicle, state, rows, stage, weight, ahead)
+        for k in range(vehicle.rotor_count):
+            rows.total[k] = weight * rows.acceleration[k] + (rows.total[k] if stage > 0 else 0.0)
+            slope = rows.total[k] if stage == 3 else rows.acceleration[k]
+            rows.speed[k] = max(state.rotor_speed[k] + ahead * slope, 0.0)
         if stage == 0 or stage == 2:
             adapt_drive(vehicle, state, rows)
     elif stage == 0:
@@ -125,17 +117,12 @@ def _move_rotors(
 
 
 @compiled
-def _is_free(vehicle: Vehicle, state: State, h: float) -> bool:
-    """Whether a vehicle can touch neither the ground nor a shape of the scene within ``h`` seconds."""
-    reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
-    return bool(state.near_count == 0 and (state.groundless != 0 or -state.position[2] > reach))
-
-
-@compiled
 def _parts(vehicle: Vehicle, state: State, rows: Scratch, density: float, h: float) -> int:
     """Number of parts into which a substep of ``h`` seconds is divided."""
     parts = stable_steps(decay_rate(vehicle, state, rows, density), h)
-    if not _is_free(vehicle, state, h):
+    reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
+    above = state.groundless != 0 or -state.position[2] > reach
+    if not (above and state.near_count == 0):  # it may touch the ground or a shape of the scene
         parts = max(parts, contact_steps(vehicle, h))
     return parts
 
@@ -148,15 +135,6 @@ def start_rotors(vehicle: Vehicle, state: State, rows: Scratch) -> None:
             rows.speed[k] = state.rotor_speed[k]
     else:
         _turn_rotors(vehicle, state, rows, 1.0, 1.0)
-
-
-@compiled
-def _begin(vehicle: Vehicle, state: State, rows: Scratch, y: Floats) -> None:
-    """Prepare a step: motion and rotor speeds."""
-    _load(state, y)
-    start_rotors(vehicle, state, rows)
-    if vehicle.rotor_law == INDUCED_LAW:
-        prepare_speeds(vehicle, state, rows, 0.0)
 
 
 @compiled
@@ -185,7 +163,10 @@ def _integrate(
     if state.near_count > 0:
         find_surfaces(vehicle, state, rows, surfaces, scene, h)
     rows.flow_implicit = FLOW_IMPLICIT
-    _begin(vehicle, state, rows, y)
+    _load(state, y)
+    start_rotors(vehicle, state, rows)
+    if vehicle.rotor_law == INDUCED_LAW:
+        prepare_speeds(vehicle, state, rows, 0.0)
     for i in range(_MOTION):
         total[i] = 0.0
     for stage in range(4):

@@ -112,7 +112,9 @@ class GeometryLoader:
             case HeightMapObject() if item.geometry is None:
                 return self._heights(item)
             case OctreeObject() if item.geometry is None:
-                return self._octree(item)
+                file = self._directory / item.file
+                voxels = self._once((file, item.axes), lambda: load_octree(file, item.axes))
+                return item.with_geometry(voxels, file=file)
             case MarkerObject() if item._pixels is None:
                 marked = item.model_copy()
                 marked._pixels = self._once(
@@ -194,8 +196,3 @@ class GeometryLoader:
         )
         place = tuple(a + b for a, b in zip(item.position, corner, strict=True))
         return item.with_geometry(grid, file=file, position=place)
-
-    def _octree(self, item: OctreeObject) -> OctreeObject:
-        file = self._directory / item.file
-        voxels = self._once((file, item.axes), lambda: load_octree(file, item.axes))
-        return item.with_geometry(voxels, file=file)

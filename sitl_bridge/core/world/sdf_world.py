@@ -412,14 +412,10 @@ def _color(node: XmlNode, shape: str, visuals: list[XmlNode]) -> Color:
         for tag in ("diffuse", "ambient"):
             given = visual.find("material", tag)
             if given is not None and given.text:
-                return _clip_plane(given)
+                count = len(given.text.split())
+                red, green, blue = numbers(given, count if count in (3, 4) else 4)[:3]
+                return (min(max(red, 0.0), 1.0), min(max(green, 0.0), 1.0), min(max(blue, 0.0), 1.0))
     return _GREY
-
-
-def _clip_plane(node: XmlNode) -> Color:
-    words = node.text.split()
-    red, green, blue = numbers(node, len(words))[:3] if len(words) in (3, 4) else numbers(node, 4)[:3]
-    return (min(max(red, 0.0), 1.0), min(max(green, 0.0), 1.0), min(max(blue, 0.0), 1.0))
 
 
 def _friction(node: XmlNode) -> float:
