@@ -416,31 +416,13 @@ def shapes_within(
 
 
 @compiled
-def nearest_surfaces(
-    scene: SceneRecord,
-    points: Floats,
-    limit: float,
-    distance: Floats,
-    normal: Floats,
-    shape: Ints,
-    found: Ints,
-) -> None:
-    """The nearest surface to each of n points: the one with the least signed distance.
-
-    Args:
-        points: (n, 3) m NED.
-        limit: m; further away counts as nothing.
-        distance: (n,) m, written; inf for nothing.
-        normal: (n, 3) NED, written.
-        shape: (n,) int64, written: index of the shape, GROUND or NOTHING.
-        found: (shape_count,) int64 scratch.
-    """
-    stack = np.empty(SCRATCH, np.int64)
+def _nearest(scene: SceneRecord, points: Floats, limit: float) -> tuple[Floats, Floats, Ints]:
+    count = points.shape[0]
+    distance, normal, shape = np.full(count, math.inf), np.zeros((count, 3)), np.full(count, NOTHING)
+    stack, found = np.empty(SCRATCH, np.int64), np.empty(scene.shape_count, np.int64)
     shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
     for i in range(points.shape[0]):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
-        distance[i], shape[i] = math.inf, NOTHING
-        normal[i, 0], normal[i, 1], normal[i, 2] = 0.0, 0.0, 0.0
         if scene.groundless == 0 and -z <= limit:
             distance[i], shape[i], normal[i, 2] = -z, GROUND, -1.0
         count = shapes_within(scene, x, y, z, limit, found, stack)
@@ -452,19 +434,20 @@ def nearest_surfaces(
             if apart < distance[i] and apart <= limit:
                 distance[i], shape[i] = apart, found[k]
                 normal[i, 0], normal[i, 1], normal[i, 2] = n, e, d
+    return distance, normal, shape
 
 
 def nearest(scene: Packed, points: Floats, limit: float) -> tuple[Floats, Floats, Ints]:
     """Signed distances (n,) in m, outward normals (n, 3) NED and shapes (n,) of the surfaces nearest to n
-    points (n, 3) in m NED; inf, zeros and NOTHING where none is within ``limit`` m.
+    points (n, 3) in m NED, those with the least signed distance; inf, zeros and NOTHING where none is within
+    ``limit`` m.
 
     Args:
         scene: () SCENE.
         points: (n, 3) m NED.
         limit: m.
+
+    Returns:
+        shapes as indices, or GROUND or NOTHING.
     """
-    n = len(points)
-    distance, normal, shape = np.empty(n), np.empty((n, 3)), np.empty(n, np.int64)
-    found = np.empty(max(int(scene["shape_count"]), 1), np.int64)
-    nearest_surfaces(scene, np.ascontiguousarray(points, float), limit, distance, normal, shape, found)
-    return distance, normal, shape
+    return _nearest(scene, np.ascontiguousarray(points, float), limit)
