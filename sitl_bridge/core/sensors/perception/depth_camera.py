@@ -36,15 +36,15 @@ PRESETS: dict[str, JsonObject] = {
 
 
 @compiled
-def read_depths(inverse: Singles, normal: Singles, figures: Floats, depth: Singles) -> None:
-    """Depths as a camera reads them.
+def read_depths(inverse: Singles, normal: Singles, figures: Floats) -> Singles:
+    """Depths (h, w) in m as a camera reads them, float32; nan for none.
 
     Args:
         inverse: (h, w) float32, 1/m; 0 for nothing.
         normal: (h, w) float32, standard normal numbers.
         figures: (4,) least and greatest depth in m, constant noise in m, quadratic noise in 1/m.
-        depth: (h, w) float32 m, written; nan for none.
     """
+    depth = np.empty_like(inverse)
     least, most, constant, quadratic = figures[0], figures[1], figures[2], figures[3]
     for v in range(inverse.shape[0]):
         for u in range(inverse.shape[1]):
@@ -54,6 +54,7 @@ def read_depths(inverse: Singles, normal: Singles, figures: Floats, depth: Singl
                 read = true + (constant + quadratic * true * true) * normal[v, u]
                 if least <= read <= most:
                     depth[v, u] = read
+    return depth
 
 
 STEP = 0.05
@@ -136,22 +137,20 @@ def _find_edges(inverse: Singles, v: int, most: Singles, least: Singles, edges: 
 
 
 @compiled
-def fray_edges(inverse: Singles, spread: float, mixed: bool, random: Words, out: Singles) -> None:
-    """Let pixels near edges show what is a random distance beside them.
+def fray_edges(inverse: Singles, spread: float, mixed: bool, random: Words) -> Singles:
+    """Let pixels near edges show what is a random distance beside them: (h, w) float32, 1/m.
 
     Args:
         inverse: (h, w) float32, 1/m; 0 for nothing.
         spread: pixels, standard deviation of the distance along rows and columns.
         mixed: whether a pixel between two columns shows a depth between theirs.
         random: (4,) uint64, advanced.
-        out: (h, w) float32, written.
     """
     height, width = inverse.shape
+    out = inverse.copy()
     most, least = np.empty(width, np.float32), np.empty(width, np.float32)
     edges = np.empty(width, np.bool_)
     for v in range(height):
-        for u in range(width):
-            out[v, u] = inverse[v, u]
         _find_edges(inverse, v, most, least, edges)
         for u in range(width):
             if not edges[u]:
@@ -166,6 +165,7 @@ def fray_edges(inverse: Singles, spread: float, mixed: bool, random: Words, out:
                 out[v, u] = 1.0 / ((1.0 - share) / near + share / far)
             else:
                 out[v, u] = inverse[row, int(x + 0.5)]
+    return out
 
 
 class DepthCameraSpecification(RangingSpecification):
@@ -233,15 +233,11 @@ class DepthCameraSpecification(RangingSpecification):
         if self.baseline > 0.0:
             cast_shadows(inverse, self.focal_length * self.baseline)
         if self.edge_noise > 0.0:
-            frayed = np.empty_like(inverse)
             random = view.random.integers(1, 1 << 63, 4, np.uint64)
-            fray_edges(inverse, self.edge_noise, self.mixed, random, frayed)
-            inverse = frayed
+            inverse = fray_edges(inverse, self.edge_noise, self.mixed, random)
         normal = normal_numbers(view.random, *inverse.shape)
-        depth = np.empty_like(inverse)
         bounds = np.array([self.minimum, self.maximum, self.noise, self.quadratic_noise])
-        read_depths(inverse, normal, bounds, depth)
-        arrays: Arrays = {"depth": depth}
+        arrays: Arrays = {"depth": read_depths(inverse, normal, bounds)}
         if self.color:
             arrays["color"] = self._color_camera.image(view)
         return arrays

@@ -33,9 +33,7 @@ def fill_returns(
     gauss: Singles,
     lost: Mask,
     limits: tuple[float, float, float, float],
-    points: Singles,
-    intensity: Singles,
-) -> None:
+) -> tuple[Singles, Singles]:
     """Points and intensities of a lidar's beams.
 
     Args:
@@ -47,12 +45,15 @@ def fill_returns(
         lost: (n,) bool, beams without a return.
         limits: tuple of least and greatest distance in m, standard deviation in m, and the distance in m from
             which on the intensity falls with its square; 0: it does not.
-        points: (n, 3) float32, written: m, sensor axes; nan for no return.
-        intensity: (n,) float32, written: 0 to 1; 0 for no return.
+
+    Returns:
+        points (n, 3) float32 in m, sensor axes, nan for no return; intensities (n,) float32, 0 to 1, 0 for no
+        return.
     """
     distance, normal, shape = hits
     world, own = rays
     least, greatest, deviation, reference = limits
+    points, intensity = np.empty(own.shape, np.float32), np.empty(own.shape[0], np.float32)
     for i in range(distance.shape[0]):
         measured = distance[i] + deviation * gauss[i]
         if lost[i] or not least <= measured <= greatest:
@@ -66,6 +67,7 @@ def fill_returns(
         if reference > 0.0 and distance[i] > reference:
             strength *= (reference / distance[i]) ** 2
         intensity[i] = strength
+    return points, intensity
 
 
 class LidarSpecification(RangingSpecification):
@@ -190,9 +192,8 @@ class LidarSpecification(RangingSpecification):
         reflectivity = np.concatenate(
             [view.caster.shapes["color"] @ LUMINANCE, [0.0, self.ground_reflectivity]]
         )
-        points, intensity = np.empty((n, 3), np.float32), np.empty(n, np.float32)
         limits = (self.minimum, self.maximum, self.noise, self.range_law_from)
-        fill_returns(hits[:3], (turned, directions), reflectivity, gauss, lost, limits, points, intensity)
+        points, intensity = fill_returns(hits[:3], (turned, directions), reflectivity, gauss, lost, limits)
         return {"points": points, "intensity": intensity, **self._layout}
 
     def sight(self, view: View, arrays: Arrays) -> Sight:

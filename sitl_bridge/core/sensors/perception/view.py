@@ -87,9 +87,7 @@ def place_rays(
     offset: Floats,
     mounting: Floats,
     directions: Floats,
-    origins: Floats,
-    turned: Floats,
-) -> None:
+) -> tuple[Floats, Floats]:
     """Rays of a sensor on a vehicle that moves from one group of rays to the next.
 
     Args:
@@ -98,11 +96,13 @@ def place_rays(
         offset: (3,) m, of the sensor in the body.
         mounting: (3, 3) sensor axes to body.
         directions: (g * k, 3) unit vectors in the sensor's axes, group by group.
-        origins: (1, 3) for g = 1, else (g * k, 3), written: m NED.
-        turned: (g * k, 3), written: unit vectors NED.
+
+    Returns:
+        origins in m NED, (1, 3) for g = 1, else (g * k, 3), and unit vectors NED (g * k, 3).
     """
-    groups = position.shape[0]
-    each = directions.shape[0] // groups
+    groups, n = position.shape[0], directions.shape[0]
+    each = n // groups
+    origins, turned = np.empty((1 if groups == 1 else n, 3)), np.empty((n, 3))
     for g in range(groups):
         r = rotation[g] @ mounting
         x = position[g, 0] + rotation[g, 0, 0] * offset[0] + rotation[g, 0, 1] * offset[1]
@@ -118,6 +118,7 @@ def place_rays(
             turned[i, 0], turned[i, 1], turned[i, 2] = product(r, u, v, w)
             if groups > 1:
                 origins[i, 0], origins[i, 1], origins[i, 2] = x, y, z
+    return origins, turned
 
 
 class PerceptionSpecification(BaseModel):
@@ -165,12 +166,9 @@ class PerceptionSpecification(BaseModel):
         """
         times = np.array([float(view.time)]) if age is None else view.time - age * 1e6
         position, rotation = view.poses.at(times)
-        n = len(directions)
-        origins, turned = np.empty((1 if len(times) == 1 else n, 3)), np.empty((n, 3))
         mounting = self.mounting()
         offset = np.array(self.position, float) + mounting @ np.array(shift)
-        place_rays(position, rotation, offset, mounting, directions, origins, turned)
-        return origins, turned
+        return place_rays(position, rotation, offset, mounting, directions)
 
     def pose(self, view: View) -> tuple[Floats, Floats]:
         """Place (3,) in m NED and rotation (3, 3) to NED of the sensor's axes at the end of exposure."""
