@@ -46,5 +46,6 @@ Mounting = Annotated[Vector, AfterValidator(_on_a_vehicle)]
 Degrees = Annotated[float, Field(ge=-360.0, le=360.0)]
 Seconds = Annotated[float, Field(ge=0.0, le=86_400.0)]
 """Simulated time: at most a day."""
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Pace = Annotated[float, Field(ge=SLOWEST_PACE, le=FASTEST_PACE)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]

@@ -23,7 +23,7 @@ from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.base.json_data import JsonObject, ReadJson
-from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Vector
+from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Share, Vector
 from sitl_bridge.base.user_file import UserClass, failure_text
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.vibration import damage_propeller
@@ -36,7 +36,6 @@ from sitl_bridge.core.world.wind import Gust, Length, Moment, PassingSpeed, Spee
 if TYPE_CHECKING:
     from sitl_bridge.core.simulation.simulation import Fault, Simulation
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Need = Literal["dynamics", "sensors", "processes"]
 """Part that a simulation must have for an event to have an effect."""
 STALL = 1.0
@@ -434,7 +433,7 @@ class TeleportEvent(VehicleEvent):
         description="m NED, lowest point of the vehicle"
     )
     velocity: tuple[_Speed, _Speed, _Speed] = Field((0.0, 0.0, 0.0), description="m/s NED")
-    yaw: float = Field(0.0, ge=-360.0, le=360.0, description="deg")
+    yaw: Degrees = Field(0.0, description="deg")
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
         """Move it, as at the start of a run; rotors, battery and faults keep their states.

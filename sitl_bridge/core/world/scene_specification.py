@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from sitl_bridge.base.arrays import Bytes, Floats, Ints, Mask, Singles
-from sitl_bridge.base.quantities import STRICT, Degrees, NonNegative, Number, Positive, Seconds, Vector
+from sitl_bridge.base.quantities import STRICT, Degrees, NonNegative, Number, Positive, Seconds, Share, Vector
 
 
 class FacePictures(NamedTuple):
@@ -50,7 +50,6 @@ class VoxelGrid(NamedTuple):
     size: float  # m, edge of a cell
 
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Color = tuple[Share, Share, Share]
 Shape = TypeVar("Shape", TriangleMesh, HeightGrid, VoxelGrid)
 

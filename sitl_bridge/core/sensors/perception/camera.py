@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Records, Singles
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.normal_numbers import normal_numbers
-from sitl_bridge.base.quantities import NonNegative, Positive
+from sitl_bridge.base.quantities import Degrees, NonNegative, Positive
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.core.sensors.perception.lens import PINHOLE, BrownConrady, Distortion, Fisheye
 from sitl_bridge.core.sensors.perception.scene_caster import Hits
 from sitl_bridge.core.sensors.perception.shading import expose, shade
-from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Rate, View
 from sitl_bridge.core.world.grid_rays import surface_of_height_map
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, triangle_normal
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS, Shape
@@ -30,7 +30,6 @@ SUBFRAMES = 8
 """Instants of an exposure whose light is averaged: blur over more pixels shows as so many copies."""
 
 Pixels = Annotated[float, Field(ge=-1e5, le=1e5)]
-Angle = Annotated[float, Field(ge=-360.0, le=360.0)]
 Side = Annotated[int, Field(ge=2, le=4096, description="pixels")]
 Colored = Annotated[bool, Field(description="red, green and blue; else grey")]
 FieldOfView = Annotated[
@@ -97,7 +96,7 @@ class ImagingSpecification(PerceptionSpecification):
     80 deg.  At half the greatest value, the shot noise is 0.007 of it, RotorS's figure.
     """
 
-    rate: float = Field(20.0, ge=0.01, le=100.0, description="Hz, images a second")
+    rate: Rate = Field(20.0, description="Hz, images a second")
     width: Side = 752
     height: Side = 480
     color: Colored = False
@@ -127,7 +126,7 @@ class ImagingSpecification(PerceptionSpecification):
     vignetting: float = Field(
         0.0, ge=0.0, le=1.0, description="share of the natural fall of light off the axis, cos^4"
     )
-    sun: tuple[Angle, Angle] = Field((150.0, 50.0), description="deg, azimuth from north and elevation")
+    sun: tuple[Degrees, Degrees] = Field((150.0, 50.0), description="deg, azimuth from north and elevation")
     ambient: float = Field(0.35, ge=0.0, le=1.0, description="share of the light that comes from all around")
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification, Side
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Returns, Sight
-from sitl_bridge.core.sensors.perception.view import Arrays, View
+from sitl_bridge.core.sensors.perception.view import Arrays, Rate, View
 
 PRESETS: dict[str, JsonObject] = {
     "kinect": {},
@@ -181,7 +181,7 @@ class DepthCameraSpecification(RangingSpecification):
     """
 
     kind: Literal["depth_camera"]
-    rate: float = Field(30.0, ge=0.01, le=100.0, description="Hz")
+    rate: Rate = Field(30.0, description="Hz")
     width: Side = 640
     height: Side = 480
     field_of_view: float = Field(58.0, gt=1.0, lt=179.0, description="deg, horizontal")

@@ -7,19 +7,15 @@ north or from the vehicle's heading.  The motors are yaw, roll and pitch, from t
 from __future__ import annotations
 
 import math
-from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.quantities import STRICT, Vector
+from sitl_bridge.base.quantities import STRICT, Degrees, Vector
 from sitl_bridge.base.rotations import matrix_from_euler, wrap_angle
 
-Range = tuple[
-    Annotated[float, Field(ge=-360.0, le=360.0)],
-    Annotated[float, Field(ge=-360.0, le=360.0)],
-]
+Range = tuple[Degrees, Degrees]
 Angles = tuple[float, float, float]
 """Roll, pitch, yaw in rad."""
 

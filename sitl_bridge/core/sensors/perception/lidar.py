@@ -15,7 +15,7 @@ from sitl_bridge.base.kernels.normal_numbers import normal_numbers
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.lidar_odometry import LidarMotion, TurnGyroscope
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Returns, Sight
-from sitl_bridge.core.sensors.perception.view import Arrays, Processor, View
+from sitl_bridge.core.sensors.perception.view import Arrays, Processor, Rate, View
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 """Weights of red, green and blue (ITU-R BT.709)."""
@@ -82,7 +82,7 @@ class LidarSpecification(RangingSpecification):
     """
 
     kind: Literal["lidar"]
-    rate: float = Field(10.0, ge=0.01, le=100.0, description="Hz, turns a second")
+    rate: Rate = Field(10.0, description="Hz, turns a second")
     rings: int = Field(16, ge=1, le=256, description="beams of a column, evenly spaced")
     lowest: Elevation = Field(-15.0, description="deg above the sensor's x-y plane, of the first ring")
     highest: Elevation = Field(15.0, description="deg, of the last ring")

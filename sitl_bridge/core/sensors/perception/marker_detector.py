@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
-from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Rate, View
 
 DOWN = (0.0, -90.0, 0.0)
 """deg, the rotation that makes the sensor's x axis the body's z axis."""
@@ -24,7 +24,7 @@ class MarkerDetectorSpecification(PerceptionSpecification):
     """
 
     kind: Literal["marker_detector"]
-    rate: float = Field(20.0, ge=0.01, le=100.0, description="Hz")
+    rate: Rate = Field(20.0, description="Hz")
     rotation: Vector = Field(DOWN, description="deg; PX4 takes one that looks down")
     marker: Vector = Field(description="m NED, of the marker's centre")
     size: Positive = Field(0.5, description="m, of the marker's edges, which lie north and east")

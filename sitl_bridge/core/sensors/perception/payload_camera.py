@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from sitl_bridge.base.quantities import STRICT
 from sitl_bridge.core.sensors.perception.camera import Colored, FieldOfView, ImagingSpecification, Side
 from sitl_bridge.core.sensors.perception.gimbal import GimbalSpecification
+from sitl_bridge.core.sensors.perception.view import Rate
 
 CAMERAS = 6
 """MAVLink has ids for six cameras."""
@@ -44,7 +45,7 @@ class PayloadCameraSpecification(ImagingSpecification):
     instance: int = Field(
         0, ge=0, lt=CAMERAS, description="tells several apart; MAVLink component 100 + instance"
     )
-    rate: float = Field(10.0, ge=0.01, le=100.0, description="Hz, pictures a second of video and recording")
+    rate: Rate = Field(10.0, description="Hz, pictures a second of video and recording")
     width: Side = 640
     height: Side = 480
     color: Colored = True

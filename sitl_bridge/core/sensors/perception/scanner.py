@@ -12,7 +12,7 @@ from pydantic import Field
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Returns, Sight
-from sitl_bridge.core.sensors.perception.view import Arrays, View
+from sitl_bridge.core.sensors.perception.view import Arrays, Rate, View
 
 
 class ScannerSpecification(RangingSpecification):
@@ -23,7 +23,7 @@ class ScannerSpecification(RangingSpecification):
     """
 
     kind: Literal["scanner"]
-    rate: float = Field(40.0, ge=0.01, le=100.0, description="Hz, scans a second")
+    rate: Rate = Field(40.0, description="Hz, scans a second")
     field_of_view: Positive = Field(270.0, le=360.0, description="deg, about the sensor's x axis")
     step: Positive = Field(0.25, le=90.0, description="deg between beams")
     minimum: NonNegative = Field(0.1, description="m")

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
 from sitl_bridge.core.sensors.perception.camera import Colored, FieldOfView, ImagingSpecification
-from sitl_bridge.core.sensors.perception.view import Arrays, Processor, View
+from sitl_bridge.core.sensors.perception.view import Arrays, Processor, Rate, View
 
 
 class PairSpecification(ImagingSpecification):
@@ -38,7 +38,7 @@ class StereoCameraSpecification(PairSpecification):
     """
 
     kind: Literal["stereo_camera"]
-    rate: float = Field(30.0, ge=0.01, le=100.0, description="Hz, pairs a second")
+    rate: Rate = Field(30.0, description="Hz, pairs a second")
     color: Colored = True
     field_of_view: FieldOfView = 90.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[np.generic]]
 """A sample: named arrays, the same names and dtypes every time."""
+Rate = Annotated[float, Field(ge=SLOWEST, le=100.0)]
 
 
 class Poses(NamedTuple):
@@ -129,7 +130,7 @@ class PerceptionSpecification(BaseModel):
     sees_vehicles: ClassVar[bool] = True
     """Whether ``measure`` asks where the other vehicles are; else its ``View`` is without them."""
     instance: int = Field(0, ge=0, le=7, description="tells several of one kind apart")
-    rate: float = Field(ge=SLOWEST, le=100.0, description="Hz")
+    rate: Rate = Field(description="Hz")
     latency: float = Field(0.05, ge=0.0, le=2.0, description="s from the end of exposure to delivery")
     position: Mounting = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
     rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")

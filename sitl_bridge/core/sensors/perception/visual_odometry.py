@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Vector
 from sitl_bridge.base.rotations import matrix_from_euler, quaternion_from_matrix
-from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Processor, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Processor, Rate, View
 
 
 class VisualOdometrySpecification(PerceptionSpecification):
@@ -28,7 +28,7 @@ class VisualOdometrySpecification(PerceptionSpecification):
 
     sees_vehicles: ClassVar[bool] = False
     kind: Literal["visual_odometry"]
-    rate: float = Field(30.0, ge=0.01, le=100.0, description="Hz")
+    rate: Rate = Field(30.0, description="Hz")
     drift: NonNegative = Field(
         0.02, description="m, standard deviation of each position after 1 m; grows with the root of the way"
     )
