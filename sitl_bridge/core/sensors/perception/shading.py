@@ -261,7 +261,7 @@ def shade(
                 facing_out[c] = r[0, c] * normal[i, 0] + r[1, c] * normal[i, 1] + r[2, c] * normal[i, 2]
             pictured = False
             if shapes[k].kind == MESH:
-                met = np.int64(triangle[i])
+                met = int(triangle[i])
                 if met < 0:
                     met = _triangle_met(shapes[k], o, directions[i], distance[i])
                 pictured = met >= 0 and paint_triangle(shapes[k], paints[k], met, point, color)
