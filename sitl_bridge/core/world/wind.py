@@ -252,7 +252,10 @@ def parse_wind(text: str) -> WindSpecification:
 def _read_speed(part: str) -> tuple[float, float]:
     """``SPEED@DIRECTION`` or ``SPEED``, which then comes from the north."""
     head, at, tail = part.partition("@")
-    return float(head), float(tail) if at else 0.0
+    speed, direction = float(head), float(tail) if at else 0.0
+    if not (math.isfinite(speed) and speed >= 0.0 and math.isfinite(direction)):
+        raise ValueError(part)
+    return speed, direction
 
 
 def _read_part(name: str, value: str) -> tuple[str, str | float]:
