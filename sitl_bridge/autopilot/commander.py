@@ -23,9 +23,7 @@ from sitl_bridge.autopilot.commander_data import (
     WARNING,
     BatteryState,
     HealthBits,
-    LandedState,
     OffboardTarget,
-    SystemStatus,
     VehicleFacts,
 )
 from sitl_bridge.autopilot.modes import flight_modes
@@ -92,7 +90,7 @@ class Commander:
         self.battery_state = BatteryState()
         self.failures: dict[str, dict[int, str]] = {}
         self.health_bits = HealthBits(0, 0)
-        self.landed_state = LandedState.ON_GROUND
+        self.landed_state: int = mavlink.MAV_LANDED_STATE_ON_GROUND
         self._now = -1
         self._asked = False
         self._checked = -CHECK_PERIOD
@@ -139,10 +137,10 @@ class Commander:
     def system_status(self) -> int:
         """MAV_STATE."""
         if self.mode is flight_modes.TERMINATION:
-            return SystemStatus.TERMINATED
+            return int(mavlink.MAV_STATE_FLIGHT_TERMINATION)
         if self.armed:
-            return SystemStatus.CRITICAL if self._failsafe.active else SystemStatus.ACTIVE
-        return SystemStatus.UNINITIALISED if self.arming_problems else SystemStatus.STANDBY
+            return int(mavlink.MAV_STATE_CRITICAL if self._failsafe.active else mavlink.MAV_STATE_ACTIVE)
+        return int(mavlink.MAV_STATE_UNINIT if self.arming_problems else mavlink.MAV_STATE_STANDBY)
 
     def send_text(self, severity: int, text: str) -> None:
         """Send a status text, and log it."""
@@ -296,7 +294,7 @@ class Commander:
         """
         dt = (now - self._now) * 1e-6 if self._now >= 0 else 0.0
         self._now = now
-        self.state.read(estimate, records.GLOBAL)
+        self.state.read(estimate)
         self._update_landed(thrust, dt)
         self._monitor.update_links(now)
         if not self.armed and self.land.landed:
@@ -329,13 +327,13 @@ class Commander:
             elif land.landed and not was_landed:
                 self.send_text(INFO, "Landing detected")
         if land.landed:
-            self.landed_state = LandedState.ON_GROUND
+            self.landed_state = mavlink.MAV_LANDED_STATE_ON_GROUND
         elif self._modes.ramping_up or self.mode is flight_modes.AUTO_TAKEOFF:
-            self.landed_state = LandedState.TAKING_OFF
+            self.landed_state = mavlink.MAV_LANDED_STATE_TAKEOFF
         elif self.mode in (flight_modes.AUTO_LAND, flight_modes.DESCEND):
-            self.landed_state = LandedState.LANDING
+            self.landed_state = mavlink.MAV_LANDED_STATE_LANDING
         else:
-            self.landed_state = LandedState.IN_AIR
+            self.landed_state = mavlink.MAV_LANDED_STATE_IN_AIR
 
     def _took_off(self) -> None:
         self.send_text(INFO, "Takeoff detected")
@@ -526,7 +524,6 @@ def _take_off(commander: Commander, params: Params, _now: int) -> int:
     result = _switch(commander, flight_modes.AUTO_TAKEOFF)
     if result == ACCEPTED:
         commander.navigator.takeoff_altitude = params[6]
-        commander.navigator.takeoff_yaw = math.nan
     return result
 
 

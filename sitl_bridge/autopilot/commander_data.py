@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple
 
 from sitl_bridge.link.mavlink import common as mavlink
@@ -20,25 +19,6 @@ EMERGENCY: int = mavlink.MAV_SEVERITY_EMERGENCY
 CRITICAL: int = mavlink.MAV_SEVERITY_CRITICAL
 WARNING: int = mavlink.MAV_SEVERITY_WARNING
 INFO: int = mavlink.MAV_SEVERITY_INFO
-
-
-class LandedState(IntEnum):
-    """MAV_LANDED_STATE."""
-
-    ON_GROUND = 1
-    IN_AIR = 2
-    TAKING_OFF = 3
-    LANDING = 4
-
-
-class SystemStatus(IntEnum):
-    """MAV_STATE."""
-
-    UNINITIALISED = 0
-    STANDBY = 3
-    ACTIVE = 4
-    CRITICAL = 5
-    TERMINATED = 8
 
 
 @dataclass(frozen=True)

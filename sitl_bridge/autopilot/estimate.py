@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sitl_bridge.autopilot.records import ESTIMATE
+from sitl_bridge.autopilot.records import ESTIMATE, GLOBAL
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import euler_angles
 from sitl_bridge.core.world.geography import Projection
@@ -71,8 +71,8 @@ class EstimatedState:
         self.projection: Projection | None = None
         self.resets = 0
 
-    def read(self, estimate: Packed, global_bit: int) -> None:
-        """Take over a () ESTIMATE record; the ``global_bit`` of ``valid`` vouches for the origin."""
+    def read(self, estimate: Packed) -> None:
+        """Take over a () ESTIMATE record."""
         words = _WORDS.unpack_from(estimate)
         self.time, self.valid = words[0:2]
         self.roll, self.pitch, self.yaw = euler_angles(*words[2:6])
@@ -85,5 +85,5 @@ class EstimatedState:
         self.evh = math.hypot(words[22], words[23])
         self.eph = math.hypot(words[25], words[26])
         self.resets = words[28]
-        if self.valid & global_bit and (self.projection is None or self.projection.origin != origin):
+        if self.valid & GLOBAL and (self.projection is None or self.projection.origin != origin):
             self.projection = Projection(*origin)

@@ -16,6 +16,7 @@ from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
 from sitl_bridge.core.world.atmosphere import pressure_altitude
 from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.record.topic_memory import TopicMemory
 
 GAUSS = 1e4
@@ -243,7 +244,7 @@ class EstimateLog:
             cs_opt_flow=fused[records.FLOW_VELOCITY],
             cs_mag_hdg=fused[records.MAGNETIC_HEADING],
             cs_mag=fused[records.MAGNETIC_HEADING],
-            cs_in_air=self._sources.commander.landed_state != 1,
+            cs_in_air=self._sources.commander.landed_state != mavlink.MAV_LANDED_STATE_ON_GROUND,
             reject_hor_vel=fresh[records.GPS_VELOCITY],
             reject_ver_vel=fresh[records.GPS_VELOCITY],
             reject_hor_pos=fresh[records.GPS_POSITION],
@@ -471,7 +472,6 @@ class StackLog:
 
     def _write_status(self, now: int) -> None:
         commander = self._sources.commander
-        landed = commander.landed_state == 1
         self._put(
             "vehicle_status",
             now,
@@ -488,7 +488,7 @@ class StackLog:
         self._put(
             "vehicle_land_detected",
             now,
-            landed=landed,
+            landed=commander.landed_state == mavlink.MAV_LANDED_STATE_ON_GROUND,
             maybe_landed=commander.land.maybe_landed,
             ground_contact=commander.land.ground_contact,
         )

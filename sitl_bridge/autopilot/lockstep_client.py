@@ -89,6 +89,8 @@ class ClientArrays(NamedTuple):
     def of(cls, controls: Floats) -> ClientArrays:
         """Memory of a connection that answers with these commands."""
         answer = np.zeros(1, ANSWER_PAYLOAD)
+        polls = np.zeros(1 + PARTNERS, POLL)
+        polls["fd"], polls["events"] = -1, POLLIN
         return cls(
             peer=np.zeros(1, PEER),
             controls=controls,
@@ -96,19 +98,13 @@ class ClientArrays(NamedTuple):
             answer=answer,
             answer_bytes=answer.view(np.uint8),
             out=np.zeros(MAX_FRAME, np.uint8),
-            poll=_polls(),
+            poll=polls,
             clock=np.zeros(2, np.int64),
         )
 
     def watch(self, sockets: Sequence[int]) -> None:
         """End waits when one of these file descriptors, at most PARTNERS, can be read."""
         self.poll["fd"][1 : 1 + len(sockets)] = sockets
-
-
-def _polls() -> Records:
-    polls = np.zeros(1 + PARTNERS, POLL)
-    polls["fd"], polls["events"] = -1, POLLIN
-    return polls
 
 
 @compiled

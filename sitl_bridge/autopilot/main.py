@@ -32,6 +32,7 @@ from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.message_layout import HIL_STATE_QUATERNION
 from sitl_bridge.link.hil.ports import FIRST_PORT
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 CONNECT_LIMIT = 120.0
 """s of wall time within which the simulator must listen: it may have to be compiled first."""
@@ -40,8 +41,6 @@ TIMEOUT = 5_000_000
 STANDSTILL = 50_000
 """us of wall time after which telemetry goes on though simulated time stands still."""
 LOG = Path("log", "flight.ulg")
-AUTOPILOT = 1
-"""MAV_COMP_ID_AUTOPILOT1"""
 
 
 class LinkedStack:

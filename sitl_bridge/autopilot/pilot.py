@@ -10,7 +10,7 @@ import numpy as np
 from sitl_bridge import __version__
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import VehicleFacts
-from sitl_bridge.autopilot.control.allocation import allocate
+from sitl_bridge.autopilot.control.allocation import allocate, density_at
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.estimation.measurement import FAILING
 from sitl_bridge.autopilot.flight_log import StackLog
@@ -24,7 +24,6 @@ from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.perception_settings import odometry
-from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.world import World
 
 _FAULTS = {"off": FAULT_OFF, "stuck": FAULT_STUCK}
@@ -32,9 +31,8 @@ _FAULTS = {"off": FAULT_OFF, "stuck": FAULT_STUCK}
 
 def commander_facts(airframe: Airframe, world: World) -> VehicleFacts:
     """Facts of an airframe for the commander."""
-    environment = world.environment[0]
-    _, _, density = air(environment, 0.0)
-    found = performance(airframe.record, density, float(environment["gravity"]), endurance=False)
+    gravity = float(world.environment[0]["gravity"])
+    found = performance(airframe.record, density_at(world), gravity, endurance=False)
     kinds = frozenset(sensor.kind for sensor in airframe.sensors)
     return VehicleFacts(1.0 / found.thrust_to_weight, len(airframe.rotors), kinds)
 

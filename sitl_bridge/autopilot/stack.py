@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.control.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_record
 from sitl_bridge.autopilot.control.records import CONTROLLER, ControllerRecord
-from sitl_bridge.autopilot.estimation.estimator import estimator_record, update
+from sitl_bridge.autopilot.estimation.estimator import update
 from sitl_bridge.autopilot.estimation.measurement import (
     READER,
     STEP,
@@ -29,6 +29,7 @@ from sitl_bridge.autopilot.estimation.measurement import (
     read_frame,
 )
 from sitl_bridge.autopilot.estimation.records import ESTIMATOR, Estimator
+from sitl_bridge.autopilot.estimation.sensor_settings import estimator_record
 from sitl_bridge.autopilot.records import (
     ALLOCATION,
     ESTIMATE,

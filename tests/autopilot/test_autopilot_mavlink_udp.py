@@ -17,9 +17,10 @@ from pymavlink.dialects.v20 import common as mavlink
 from support.mavlink_vehicle import ZURICH, ObedientCommander, source
 from support.paths import MISSIONS
 
-from sitl_bridge.autopilot.mavlink.endpoint import Endpoint, port_pairs
+from sitl_bridge.autopilot.mavlink.endpoint import Endpoint
 from sitl_bridge.autopilot.mavlink.services import Link, Services
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.hil.ports import STACK_PORTS, remote_ports
 from sitl_bridge.link.px4.vehicle_status import BatterySample
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.plan.plan_upload import MissionItem, mission_items, rally_items
@@ -81,7 +82,7 @@ linux = pytest.mark.skipif("sys.platform != 'linux'", reason="only Linux tells t
 
 def test_ports_are_px4s() -> None:
     def numbers(instance: int) -> list[tuple[int, int]]:
-        return [(pair.local, pair.remote) for pair in port_pairs(instance)]
+        return [(STACK_PORTS[name] + instance, port) for name, port in remote_ports(instance).items()]
 
     assert numbers(0) == [(18570, 14550), (14580, 14540), (14280, 14030)]
     assert numbers(9) == [(18579, 14550), (14589, 14549), (14289, 14039)]
@@ -97,7 +98,7 @@ def test_a_listener_that_never_speaks_hears_all_as_from_px4(endpoint: Endpoint) 
 
 @linux
 def test_while_nobody_listens_only_a_heartbeat_is_tried_once_a_second() -> None:
-    with Endpoint(Services(source(INSTANCE + 1)), INSTANCE, links=("payload",)) as endpoint:
+    with Endpoint(Services(source(INSTANCE + 1)), INSTANCE) as endpoint:
         listen_come_and_go(endpoint)
 
 

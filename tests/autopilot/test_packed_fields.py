@@ -31,7 +31,7 @@ def test_words_are_those_of_the_fields() -> None:
 def test_a_state_takes_every_figure_from_its_field() -> None:
     estimate: Any = random_estimates()[2]
     state = EstimatedState()
-    state.read(estimate, GLOBAL)
+    state.read(estimate)
     assert (state.time, state.valid, state.resets) == (GLOBAL, GLOBAL, GLOBAL)
     assert [state.x, state.y, state.z] == estimate["position"].tolist()
     assert [state.vx, state.vy, state.vz] == estimate["velocity"].tolist()

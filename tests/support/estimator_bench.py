@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.estimation.estimator import ESTIMATOR, estimator_record, update
+from sitl_bridge.autopilot.estimation.estimator import update
+from sitl_bridge.autopilot.estimation.records import ESTIMATOR
+from sitl_bridge.autopilot.estimation.sensor_settings import estimator_record
 from sitl_bridge.autopilot.records import ESTIMATE, MEASUREMENT
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream

@@ -35,8 +35,7 @@ from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import world_beside
 from sitl_bridge.link.hil.link_state import LINK
-from sitl_bridge.link.hil.message_layout import CHECKSUM, HEADER, PAYLOADS
-from sitl_bridge.link.hil.recorded_samples import PAYLOAD_NAMES
+from sitl_bridge.link.hil.message_layout import CHECKSUM, HEADER, PAYLOAD_NAMES, PAYLOADS
 from sitl_bridge.record.records import ROW, convert_rows, flat
 from sitl_bridge.record.run_reader import RecordedRun, readable
 from sitl_bridge.record.run_recorder import EVENTS

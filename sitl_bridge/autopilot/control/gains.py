@@ -68,6 +68,7 @@ class Design:
     attitude: Floats  # (3,) 1/s
     velocity: Floats  # (3,) 1/s, NED
     position: Floats  # (3,) 1/s
+    drag: float  # 1/s, deceleration over velocity by the hovering rotors: sum(lambda w)/m (RotorS eq. 2)
 
 
 def design(airframe: Airframe, world: World) -> Design:
@@ -110,6 +111,7 @@ def design(airframe: Airframe, world: World) -> Design:
         attitude,
         velocity,
         velocity / CASCADE_RATIO,
+        in_plane_drag(airframe.record, trim.rotor_speed, density) / float(airframe.record["mass"]),
     )
 
 
@@ -159,7 +161,9 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
     controller["rate_limit"] = np.minimum(
         RATE_LIMIT, 0.5 * loops.angular_acceleration / np.maximum(loops.attitude, 1e-9)
     )
-    controller["drag"] = (*[_rotor_drag(airframe, world)] * 2, 0.0)
+    # Fed forward as in Faessler, Franchi, Scaramuzza, "Differential flatness of quadrotor dynamics subject to
+    # rotor drag", RA-L 2018.
+    controller["drag"] = loops.drag, loops.drag, 0.0
     controller["thrust_ratio"] = thrust_ratios(record, density_at(world), gravity)
     controller["thrust_lag"] = loops.motor_lag
     controller["derivative"], controller["derivative_filter"] = loops.derivative, loops.derivative_filter
@@ -178,19 +182,6 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
     if chosen == "rotors" and published is not None:
         _fill_published(controller, published)
     return controller
-
-
-def _rotor_drag(airframe: Airframe, world: World) -> float:
-    """Return the drag of hovering rotors, deceleration over velocity, 1/s: sum(lambda w)/m (RotorS eq. 2).
-
-    The controllers feed it forward as in Faessler, Franchi, Scaramuzza, "Differential flatness of quadrotor
-    dynamics subject to rotor drag", RA-L 2018.
-    """
-    record, density = airframe.record, density_at(world)
-    trim = hover(record, density, float(world.environment[0]["gravity"]))
-    if trim is None:
-        return 0.0
-    return in_plane_drag(record, trim.rotor_speed, density) / float(record["mass"])
 
 
 def _fill_hector(gains: Records, loops: Design) -> None:

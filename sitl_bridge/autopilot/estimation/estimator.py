@@ -26,7 +26,6 @@ from sitl_bridge.autopilot.estimation.inertial import (
 from sitl_bridge.autopilot.estimation.odometry import fuse_odometry
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
-    ESTIMATOR,
     GROUND,
     GYROSCOPE,
     TILT,
@@ -43,7 +42,6 @@ from sitl_bridge.autopilot.estimation.sensor_models import (
     fuse_range,
     fuse_zero_velocity,
 )
-from sitl_bridge.autopilot.estimation.sensor_settings import estimator_record
 from sitl_bridge.autopilot.records import (
     ABOVE_GROUND,
     ATTITUDE,
@@ -66,8 +64,6 @@ from sitl_bridge.autopilot.records import (
 )
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.rotations import axis_in_ned, to_ned
-
-__all__ = ["ESTIMATOR", "estimator_record", "update"]
 
 ASSUMPTION_INTERVAL = 0.2
 """Interval between assumed measurements of rest or level flight, s (PX4 EKF2, ZeroVelocityUpdate)."""

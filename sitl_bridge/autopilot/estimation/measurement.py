@@ -30,7 +30,6 @@ from sitl_bridge.link.hil.message_layout import (
     HIL_STATE_QUATERNION,
     MAGIC,
     ODOMETRY,
-    PAYLOADS,
     FlowPayload,
     GpsPayload,
     Payloads,
@@ -39,6 +38,7 @@ from sitl_bridge.link.hil.message_layout import (
     checksum,
     claimed_length,
     crc_extra,
+    payload_place,
     read_unsigned,
 )
 
@@ -51,7 +51,6 @@ FAILING = ("gyroscope", "accelerometer", "magnetometer", "barometer", "gps", "ra
 GYROSCOPE_FAILURE, ACCELEROMETER_FAILURE, MAGNETOMETER_FAILURE, BAROMETER_FAILURE = 0, 1, 2, 3
 GPS_FAILURE, RANGE_FAILURE, FLOW_FAILURE = 4, 5, 6
 
-SENSOR_AT, GPS_AT, DISTANCE_AT, FLOW_AT, TRUTH_AT = 0, 1, 2, 3, 4
 BODY_FRAMES = (8, 12)
 """MAV_FRAME_BODY_NED and MAV_FRAME_BODY_FRD."""
 LOCAL_FRAMES = (1, 20)
@@ -78,15 +77,9 @@ class OdometryPayload(Record, align=False):
 ODOMETRY_PAYLOAD = OdometryPayload.dtype
 
 
-def _payload_locations() -> Ints:
-    fields = PAYLOADS.fields
-    assert fields is not None
-    rows = [fields[name][:2] for name in ("sensor", "gps", "distance", "flow", "truth")]
-    return np.array([[offset, dtype.itemsize] for dtype, offset in rows], np.int64)
-
-
-_PAYLOADS = _payload_locations()
-"""(5, 2) offset and length of each payload within the scratch record."""
+_SENSOR, _GPS = payload_place(HIL_SENSOR), payload_place(HIL_GPS)
+_DISTANCE, _FLOW = payload_place(DISTANCE_SENSOR), payload_place(HIL_OPTICAL_FLOW)
+_TRUTH = payload_place(HIL_STATE_QUATERNION)
 
 
 class Reader(Record):
@@ -237,26 +230,26 @@ def read_frame(data: Bytes, at: int, raw: Bytes, reader: Reader) -> int:
     m = reader.measurement
     message = read_unsigned(data, at + 7, 3)
     if message == HIL_SENSOR:
-        _copy_payload(data, at, raw, _PAYLOADS[SENSOR_AT])
+        _copy_payload(data, at, raw, _SENSOR)
         if reader.payloads.sensor.id != 0:
             return OTHER
         _take_sensors(m, reader.payloads.sensor)
         return STEP
     if message == HIL_GPS:
-        _copy_payload(data, at, raw, _PAYLOADS[GPS_AT])
+        _copy_payload(data, at, raw, _GPS)
         if reader.payloads.gps.id == 0:
             _take_fix(m, reader.payloads.gps)
     elif message == DISTANCE_SENSOR:
-        _copy_payload(data, at, raw, _PAYLOADS[DISTANCE_AT])
+        _copy_payload(data, at, raw, _DISTANCE)
         d = reader.payloads.distance
         if d.id == 0:
             m.range_fresh = 1
             m.range = d.current_distance * 1e-2 if d.signal_quality != 1 else np.nan
     elif message == HIL_OPTICAL_FLOW:
-        _copy_payload(data, at, raw, _PAYLOADS[FLOW_AT])
+        _copy_payload(data, at, raw, _FLOW)
         _take_flow(m, reader.payloads.flow)
     elif message == HIL_STATE_QUATERNION:
-        _copy_payload(data, at, raw, _PAYLOADS[TRUTH_AT])
+        _copy_payload(data, at, raw, _TRUTH)
         _take_truth(reader, reader.payloads.truth)
     elif message == ODOMETRY:
         _copy_payload(data, at, raw, _ODOMETRY)

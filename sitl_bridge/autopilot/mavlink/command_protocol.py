@@ -34,7 +34,7 @@ IN_ANY_COMPONENT = frozenset({mavlink.MAV_CMD_REQUEST_MESSAGE, mavlink.MAV_CMD_R
 """Commands that PX4 also accepts for all systems or for another component of this one."""
 
 NOT_SET = 2**31 - 1
-"""INT32_MAX in x and y of COMMAND_INT: not set."""
+"""INT32_MAX in x and y of COMMAND_INT and MISSION_ITEM_INT: not set."""
 
 NAN_AS_INTEGER = 0x7FF80000
 """A nan sent as an integer by mistake, detected as in PX4."""

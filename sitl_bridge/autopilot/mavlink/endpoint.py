@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import socket
 import sys
-from dataclasses import dataclass
 
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
@@ -18,7 +17,7 @@ from sitl_bridge.autopilot.mavlink.telemetry import heartbeat
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.port_holder import holder_of
-from sitl_bridge.link.hil.ports import GROUND_STATION_PORT, STACK_PORTS, offboard_port
+from sitl_bridge.link.hil.ports import STACK_PORTS, remote_ports
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name, sender_ids
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -44,37 +43,16 @@ REFUSED = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, 
 Address = tuple[str, int]
 
 
-@dataclass(frozen=True)
-class PortPair:
-    """One of PX4's simulation links."""
-
-    name: str  # purpose of the link
-    local: int  # port it is bound to
-    remote: int  # port it sends to by default
-    rates: dict[int, float]  # Hz by message id
-
-
-def port_pairs(instance: int) -> tuple[PortPair, ...]:
-    """Return the links of an instance (px4-rc.mavlink; the offboard link from 10 on is in
-    link/hil/ports.py)."""
-    remote = {
-        "ground station": GROUND_STATION_PORT,
-        "offboard": offboard_port(instance),
-        "payload": 14030 + instance,
-    }
-    return tuple(
-        PortPair(link, first + instance, remote[link], NORMAL if link == "ground station" else ONBOARD)
-        for link, first in STACK_PORTS.items()
-    )
-
-
 HOST = "127.0.0.1"
 
 
 class _Port:
-    def __init__(self, pair: PortPair) -> None:
-        self.pair = pair
-        self.home: Address = (HOST, pair.remote)
+    """One of PX4's links: its name, the port it is bound to, and that to which it sends by default."""
+
+    def __init__(self, name: str, local: int, remote: int) -> None:
+        self.local = local
+        self.rates = NORMAL if name == "ground station" else ONBOARD  # Hz by message id
+        self.home: Address = (HOST, remote)
         self.present = False  # whether a program listens on ``home``
         self.peers: dict[Address, int] = {}  # wall time of the last message, us
         # Receivers count losses by sequence numbers, so each peer has its own sequence.
@@ -84,12 +62,12 @@ class _Port:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
             if sys.platform == "linux":
                 self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
-            self.socket.bind((HOST, pair.local))
+            self.socket.bind((HOST, local))
         except OSError as error:
             self.socket.close()
             raise UserError(
-                f"UDP port {pair.local} for the {pair.name} link cannot be opened on {HOST}: "
-                f"{error.strerror} ({holder_of(pair.local, 'udp')}); stop it, or use another --instance"
+                f"UDP port {local} for the {name} link cannot be opened on {HOST}: "
+                f"{error.strerror} ({holder_of(local, 'udp')}); stop it, or use another --instance"
             ) from error
         self.socket.setblocking(False)
 
@@ -140,28 +118,20 @@ class Endpoint(Closing):
 
     Args:
         instance: PX4 instance number, selects the ports.
-        links: names of the links to open, all by default.
 
     Raises:
         UserError: if a port is in use.
     """
 
-    def __init__(
-        self,
-        services: Services,
-        instance: int,
-        *,
-        links: tuple[str, ...] = ("ground station", "offboard", "payload"),
-    ) -> None:
+    def __init__(self, services: Services, instance: int) -> None:
         self.services = services
         self._decoder = Decoder()
         self._seen: dict[tuple[int, Address], set[tuple[int, int]]] = {}
         """System and component ids that sent from an address to a local port."""
         self._ports: list[_Port] = []
         try:
-            for pair in port_pairs(instance):
-                if pair.name in links:
-                    self._ports.append(_Port(pair))
+            for name, remote in remote_ports(instance).items():
+                self._ports.append(_Port(name, STACK_PORTS[name] + instance, remote))
         except UserError:
             self.close()
             raise
@@ -202,7 +172,7 @@ class Endpoint(Closing):
                 self._drop_peer(port, address)
 
     def _port(self, local: int) -> _Port:
-        return next(port for port in self._ports if port.pair.local == local)
+        return next(port for port in self._ports if port.local == local)
 
     def _receive(self, port: _Port, now: int, wall: int) -> None:
         for _ in range(MAX_READS):
@@ -216,13 +186,13 @@ class Endpoint(Closing):
                     message = self._decoder.message(frame)
                     assert message is not None  # its checksum fits
                     self._forward((port, address), frame, message)
-                    answers = self.services.handle((port.pair.local, address), message, now, wall)
+                    answers = self.services.handle((port.local, address), message, now, wall)
                     if answers:
                         self._send(port, address, answers)
 
     def _forward(self, origin: tuple[_Port, Address], frame: bytes, message: MavlinkMessage) -> None:
         """Pass a frame on to the peers whose components it is for (Mavlink::forward_message of PX4)."""
-        heard = self._seen.setdefault((origin[0].pair.local, origin[1]), set())
+        heard = self._seen.setdefault((origin[0].local, origin[1]), set())
         if len(heard) < MAX_COMPONENTS:
             heard.add(sender_ids(frame))
         system, component = getattr(message, "target_system", 0), getattr(message, "target_component", 0)
@@ -232,7 +202,7 @@ class Endpoint(Closing):
             for address in (port.home, *port.peers):
                 if (port, address) == origin:
                     continue
-                seen = self._seen.get((port.pair.local, address), set())
+                seen = self._seen.get((port.local, address), set())
                 known = seen if component == 0 else {ids for ids in seen if ids[1] == component}
                 if (system == 0 and seen) or any(ids[0] == system for ids in known):
                     port.send(frame, address)
@@ -246,16 +216,16 @@ class Endpoint(Closing):
             self._drop_peer(port, silent)
         if address != port.home:
             port.peers[address] = wall
-        self.services.link((port.pair.local, address), port.pair.rates)
+        self.services.link((port.local, address), port.rates)
 
     def _drop_peer(self, port: _Port, address: Address) -> None:
         if address == port.home:
             port.present = False
         port.peers.pop(address, None)
         port.senders.pop(address, None)
-        self._seen.pop((port.pair.local, address), None)
-        if (port.pair.local, address) in self.services.links:
-            self.services.drop((port.pair.local, address))
+        self._seen.pop((port.local, address), None)
+        if (port.local, address) in self.services.links:
+            self.services.drop((port.local, address))
 
     def _probe_peers(self, now: int, wall: int) -> None:
         """Probe the default addresses that are silent, once a second."""
@@ -268,7 +238,7 @@ class Endpoint(Closing):
                 # On the local computer, a refusal arrives before sendto returns.
                 port.present = port.home not in port.refusals()
                 if port.present:
-                    self.services.link((port.pair.local, port.home), port.pair.rates)
+                    self.services.link((port.local, port.home), port.rates)
 
     def _send(self, port: _Port, address: Address, messages: list[MavlinkMessage]) -> None:
         sender = port.senders.get(address)

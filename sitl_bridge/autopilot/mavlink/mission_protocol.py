@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.mavlink.command_protocol import NOT_SET
 from sitl_bridge.autopilot.modes.mission_items import MAX_ITEMS, MissionFault
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -29,28 +30,20 @@ UPLOAD_TIMEOUT = 5_000_000
 ALL = mavlink.MAV_MISSION_TYPE_ALL
 NAMES = {MISSION: "Mission", FENCE: "Geofence", RALLY: "Rally points"}
 
-NOT_SET = 2**31 - 1
-"""INT32_MAX for a coordinate that is not set."""
-
 Peer = tuple[int, int]
 """System and component id."""
 
 
 @dataclass
 class Upload:
-    """An upload in progress.
-
-    Attributes:
-        asked: wall time of the last request, us.
-        heard: wall time of the peer's last message, us.
-    """
+    """An upload in progress."""
 
     owner: MissionProtocol  # protocol object of the link it uses
     peer: Peer  # the sender
     kind: int  # MAV_MISSION_TYPE
     count: int  # number of expected items
-    requested_at: int
-    received_at: int
+    requested_at: int  # us, wall time of the last request
+    received_at: int  # us, wall time of the peer's last message
     items: list[MissionItem] = field(default_factory=list)  # received items
 
 

@@ -188,7 +188,7 @@ def battery_status(s: Snapshot) -> MavlinkMessage:
 def extended_sys_state(s: Snapshot) -> MavlinkMessage:
     """EXTENDED_SYS_STATE."""
     return mavlink.MAVLink_extended_sys_state_message(
-        mavlink.MAV_VTOL_STATE_UNDEFINED, int(s.commander.landed_state)
+        mavlink.MAV_VTOL_STATE_UNDEFINED, s.commander.landed_state
     )
 
 

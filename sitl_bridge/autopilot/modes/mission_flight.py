@@ -117,10 +117,7 @@ class MissionFlight(VehiclePart):
     def _start_from_here(self) -> None:
         """Take the present position as the last target: the next path begins here."""
         target, state = self._target, self._state
-        target.clear_path()
-        target.kind = IDLE if self._land.landed else HOLD
-        target.x, target.y, target.z = state.x, state.y, state.z
-        target.yaw = math.nan
+        target.aim(IDLE if self._land.landed else HOLD, state.x, state.y, state.z)
 
     def pause(self) -> None:
         """Pause the mission; it can be resumed."""
@@ -140,20 +137,21 @@ class MissionFlight(VehiclePart):
             self._arrived = -1
             return
         self.reached.append(item.seq)
-        if item.autocontinue:
-            self._advance(now)
-        else:
+        if not item.autocontinue:
             self._arrived = -1
+        elif self._go_on_after(self.current):
+            self._start_item(now)
 
     # ------------------------------------------------------------------ sequence of items
 
-    def _advance(self, now: int) -> None:
-        following = self._next_index(self.current, self._jumps)
+    def _go_on_after(self, seq: int) -> bool:
+        """Make the item after ``seq`` the current one; at the end, finish the mission and return False."""
+        following = self._next_index(seq, self._jumps)
         if following is None:
             self._finish()
-        else:
-            self.current = following
-            self._start_item(now)
+            return False
+        self.current = following
+        return True
 
     def _next_index(self, seq: int, jumps: dict[int, int]) -> int | None:
         """Return the index of the item after ``seq``, with jumps counted in ``jumps``; None at the end."""
@@ -191,11 +189,8 @@ class MissionFlight(VehiclePart):
             self._arrived = -1
             self._work = ITEM
             if item.command == mavlink.MAV_CMD_DO_JUMP:  # set as current by a command
-                following = self._next_index(self.current - 1, self._jumps)
-                if following is None:
-                    self._finish()
+                if not self._go_on_after(self.current - 1):
                     return
-                self.current = following
                 continue
             if item.is_destination:
                 if not (climb_first and self._start_climb(item)):
@@ -210,11 +205,8 @@ class MissionFlight(VehiclePart):
             if self.wants_return or not item.autocontinue:
                 self.finished = self.wants_return and self.current + 1 == len(self.items)
                 return
-            following = self._next_index(self.current, self._jumps)
-            if following is None:
-                self._finish()
+            if not self._go_on_after(self.current):
                 return
-            self.current = following
 
     def _execute(self, item: MissionItem) -> None:
         command = item.command
@@ -266,11 +258,8 @@ class MissionFlight(VehiclePart):
         if item.command == mavlink.MAV_CMD_NAV_LAND or state.z - z <= self._values["NAV_MC_ALT_RAD"]:
             return False
         self._work = CLIMB
-        target.kind = CLIMB_OFF if self._land.landed else HOLD
-        target.x, target.y, target.z = state.x, state.y, z
-        target.yaw = math.nan
+        target.aim(CLIMB_OFF if self._land.landed else HOLD, state.x, state.y, z)
         target.acceptance = self._values["NAV_ACC_RAD"]
-        target.clear_path()
         if self._home.place is not None and state.projection is not None:
             above = state.projection.altitude(z) - self._home_altitude
             self._send_text(INFO, f"Climb to {above:.1f} meters above home")

@@ -15,10 +15,6 @@ from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan_file import MAX_FENCE_ITEMS, MAX_MISSION_ITEMS, MAX_RALLY_ITEMS
 from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
-# --- MAV_MISSION_RESULT
-ACCEPTED, ERROR, UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID, INVALID_PARAM1 = 0, 1, 2, 3, 4, 5, 6
-INVALID_PARAM5, INVALID_PARAM6, INVALID_PARAM7, INVALID_SEQUENCE = 10, 11, 12, 13
-
 IN_POSITION_FRAME = commands.POSITION_COMMANDS - {mavlink.MAV_CMD_CONDITION_GATE}
 """Commands with a position that the transfer accepts."""
 
@@ -40,10 +36,11 @@ def check_transfer(items: Sequence[MissionItem], kind: int) -> MissionFault | No
     """Return the first fault for which a transfer of ``kind`` (MAV_MISSION_TYPE) is rejected, or None."""
     if len(items) > MAX_ITEMS[kind]:
         reason = f"{len(items)} items exceed the limit of {MAX_ITEMS[kind]}"
-        return MissionFault(MAX_ITEMS[kind], NO_SPACE, reason)
+        return MissionFault(MAX_ITEMS[kind], mavlink.MAV_MISSION_NO_SPACE, reason)
     for number, item in enumerate(items):
         if item.seq != number:
-            return MissionFault(number, INVALID_SEQUENCE, f"item {number} has the sequence number {item.seq}")
+            reason = f"item {number} has the sequence number {item.seq}"
+            return MissionFault(number, mavlink.MAV_MISSION_INVALID_SEQUENCE, reason)
         fault = _check_item(item, kind)
         if fault is not None:
             return fault
@@ -55,7 +52,7 @@ def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
         return MissionFault(item.seq, result, f"item {item.seq}: {reason}")
 
     if item.frame not in commands.POSITION_FRAMES and item.frame != mavlink.MAV_FRAME_MISSION:
-        return fault(UNSUPPORTED_FRAME, f"frame {item.frame} is not supported")
+        return fault(mavlink.MAV_MISSION_UNSUPPORTED_FRAME, f"frame {item.frame} is not supported")
     has_position = item.frame in commands.POSITION_FRAMES
     if kind == FENCE:
         allowed = commands.FENCE_COMMANDS
@@ -64,18 +61,20 @@ def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
     else:
         allowed = IN_POSITION_FRAME if has_position else commands.PLAIN_COMMANDS
     if item.command not in allowed or (kind != MISSION and not has_position):
-        return fault(UNSUPPORTED, f"command {item.command} is not supported in frame {item.frame}")
+        reason = f"command {item.command} is not supported in frame {item.frame}"
+        return fault(mavlink.MAV_MISSION_UNSUPPORTED, reason)
     if has_position and not (
         kind == MISSION and item.command in commands.ROI_COMMANDS and item.param1 != ROI_LOCATION
     ):
         if not abs(item.x) <= 90.0:
-            return fault(INVALID_PARAM5, f"{item.x:g} is not a latitude")
+            return fault(mavlink.MAV_MISSION_INVALID_PARAM5_X, f"{item.x:g} is not a latitude")
         if not abs(item.y) <= 180.0:
-            return fault(INVALID_PARAM6, f"{item.y:g} is not a longitude")
+            return fault(mavlink.MAV_MISSION_INVALID_PARAM6_Y, f"{item.y:g} is not a longitude")
         if not math.isfinite(item.z):
-            return fault(INVALID_PARAM7, "altitude missing")
+            return fault(mavlink.MAV_MISSION_INVALID_PARAM7, "altitude missing")
     if item.command in commands.ROI_COMMANDS:
         known = (ROI_NONE, ROI_LOCATION) if has_position else (ROI_NONE, ROI_NEXT, ROI_INDEX)
         if item.param1 not in known:
-            return fault(INVALID_PARAM1, f"region of interest of kind {item.param1:g} is not supported")
+            reason = f"region of interest of kind {item.param1:g} is not supported"
+            return fault(mavlink.MAV_MISSION_INVALID_PARAM1, reason)
     return None

@@ -43,7 +43,6 @@ class Navigator(VehiclePart):
         self.requested_mode: Mode | None = None
         self.rally: tuple[MissionItem, ...] = ()
         self.takeoff_altitude = NAN
-        self.takeoff_yaw = NAN
         self._takeoff_margin = 0.0
         self._mode: Mode | None = None
         self._stage = DONE
@@ -106,12 +105,8 @@ class Navigator(VehiclePart):
         state, target = self._state, self.target
         speed = math.hypot(state.vx, state.vy)
         seconds = BRAKING_DELAY + 0.5 * speed / self._values["MPC_ACC_HOR"]
-        target.kind = HOLD
-        target.x, target.y = state.x + seconds * state.vx, state.y + seconds * state.vy
-        target.z = state.z
-        target.yaw = NAN
+        target.aim(HOLD, state.x + seconds * state.vx, state.y + seconds * state.vy, state.z)
         target.acceptance = self._values["NAV_ACC_RAD"]
-        target.clear_path()
 
     def reposition(
         self, latitude: float, longitude: float, altitude: float, yaw: float, speed: float
@@ -146,13 +141,10 @@ class Navigator(VehiclePart):
         if z > state.z:
             z = state.z
             self._send_text(CRITICAL, "Already higher than takeoff altitude")
-        target.kind = TAKEOFF
-        target.x, target.y, target.z = state.x, state.y, z
-        target.yaw = self.takeoff_yaw
+        target.aim(TAKEOFF, state.x, state.y, z)
         target.acceptance = self._values["NAV_ACC_RAD"]
-        target.clear_path()
         self._takeoff_margin = min(self._values["NAV_MC_ALT_RAD"], 0.5 * (state.z - z))
-        self.takeoff_altitude = self.takeoff_yaw = NAN
+        self.takeoff_altitude = NAN
 
     def _update_takeoff(self) -> None:
         target = self.target

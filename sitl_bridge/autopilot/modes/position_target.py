@@ -32,6 +32,11 @@ class PositionTarget:
         self.acceptance = 2.0
         self.speed = math.nan
 
+    def aim(self, kind: int, x: float, y: float, z: float, yaw: float = math.nan) -> None:
+        """Fly straight to another position and stop there."""
+        self.kind, self.x, self.y, self.z, self.yaw = kind, x, y, z, yaw
+        self.clear_path()
+
     def clear_path(self) -> None:
         """Fly straight to the target and stop there."""
         self.before = self.after = None

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from sitl_bridge.autopilot.modes.mission_items import INVALID_PARAM1, MissionFault, check_transfer
+from sitl_bridge.autopilot.modes.mission_items import MissionFault, check_transfer
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import distance
 from sitl_bridge.link.mavlink import common as mavlink
@@ -59,7 +59,7 @@ def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionF
 
 
 def _fault(item: MissionItem, reason: str) -> MissionFault:
-    return MissionFault(item.seq, INVALID_PARAM1, f"item {item.seq}: {reason}")
+    return MissionFault(item.seq, mavlink.MAV_MISSION_INVALID_PARAM1, f"item {item.seq}: {reason}")
 
 
 class Geofence(VehiclePart):

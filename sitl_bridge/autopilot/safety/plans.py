@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sitl_bridge.autopilot.commander_data import CRITICAL
-from sitl_bridge.autopilot.modes.mission_items import INVALID, UNSUPPORTED, MissionFault, check_transfer
+from sitl_bridge.autopilot.modes.mission_items import MissionFault, check_transfer
 from sitl_bridge.autopilot.modes.navigator import Navigator
 from sitl_bridge.autopilot.safety.geofence import Area, Geofence, allows, read_areas
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
@@ -50,17 +50,18 @@ def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | N
             mavlink.MAV_CMD_CONDITION_DISTANCE,
             mavlink.MAV_CMD_NAV_ROI,
         ):
-            return _reject(item, UNSUPPORTED, f"unsupported command: {item.command}")
+            return _reject(item, mavlink.MAV_MISSION_UNSUPPORTED, f"unsupported command: {item.command}")
         if item.command in (
             mavlink.MAV_CMD_NAV_VTOL_TAKEOFF,
             mavlink.MAV_CMD_NAV_VTOL_LAND,
             mavlink.MAV_CMD_DO_VTOL_TRANSITION,
         ):
-            return _reject(item, UNSUPPORTED, "VTOL items but vehicle is not a VTOL")
+            return _reject(item, mavlink.MAV_MISSION_UNSUPPORTED, "VTOL items but vehicle is not a VTOL")
         if number == 0 and item.command == mavlink.MAV_CMD_NAV_LAND and landed:
-            return _reject(item, INVALID, "starts with landing")
+            return _reject(item, mavlink.MAV_MISSION_INVALID, "starts with landing")
         if item.command == mavlink.MAV_CMD_DO_JUMP and not 0 <= item.param1 < len(items):
-            return _reject(item, INVALID, f"jump to item {item.param1 + 1:g} of {len(items)}")
+            reason = f"jump to item {item.param1 + 1:g} of {len(items)}"
+            return _reject(item, mavlink.MAV_MISSION_INVALID, reason)
     return None
 
 
@@ -70,9 +71,9 @@ def _check_order(items: Sequence[MissionItem], home: Home) -> MissionFault | Non
         if item.command == mavlink.MAV_CMD_NAV_TAKEOFF:
             height = item.z if item.frame in commands.RELATIVE_FRAMES else item.z - home[2] if home else 1.0
             if height < 1e-6:
-                return _reject(item, INVALID, "Takeoff altitude below home altitude!")
+                return _reject(item, mavlink.MAV_MISSION_INVALID, "Takeoff altitude below home altitude!")
             if flown:
-                return _reject(item, INVALID, "takeoff not first waypoint item")
+                return _reject(item, mavlink.MAV_MISSION_INVALID, "takeoff not first waypoint item")
         flown |= item.is_destination
     return None
 
@@ -85,7 +86,7 @@ def _check_fence(items: Sequence[MissionItem], home: Home, fence: Geofence) -> M
             breach = fence.breach(item.x, item.y, item.altitude(home[2] if home else 0.0))
             if breach is not None:
                 reason = f"Geofence violation for waypoint {item.seq + 1}: {breach}"
-                return MissionFault(item.seq, INVALID, reason)
+                return MissionFault(item.seq, mavlink.MAV_MISSION_INVALID, reason)
     return None
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.launch import schedule_in_real_time
-from sitl_bridge.link.hil.ports import FIRST_PORT, GROUND_STATION_PORT, STACK_PORTS, offboard_port
+from sitl_bridge.link.hil.ports import FIRST_PORT, GROUND_STATION_PORT, STACK_PORTS, remote_ports
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import (
     AUTOPILOT,
@@ -277,9 +277,9 @@ class Relay(Closing):
 
     def __init__(self, device: str, baud: int, instance: int, station: tuple[str, int]) -> None:
         self.device, self.baud, self.instance = device, baud, instance
-        remote = [station, ("127.0.0.1", offboard_port(instance)), ("127.0.0.1", 14030 + instance)]
         self._links: dict[socket.socket, tuple[str, int]] = {}
-        for name, address in zip(("ground station", "offboard", "payload"), remote, strict=True):
+        for name, port in remote_ports(instance).items():
+            address = station if name == "ground station" else ("127.0.0.1", port)
             link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             local = "" if name == "ground station" and not address[0].startswith("127.") else "127.0.0.1"
             link.bind((local, STACK_PORTS[name] + instance))

@@ -47,6 +47,7 @@ from sitl_bridge.link.hil.message_layout import (
     PAYLOADS,
     SYSTEM_ID,
     checksum,
+    payload_place,
 )
 
 FULL_SCALE = 32767.0 / 32768.0
@@ -58,22 +59,11 @@ _LARGEST_FORCE = FULL_SCALE * ACCELEROMETER_RANGE
 _LARGEST_RATE = FULL_SCALE * GYROSCOPE_RANGE
 
 
-def _description(name: str, message: int) -> Ints:
-    """(3,) offset and length of a payload within the scratch record, message ID.
-
-    An array rather than three constants: numba would compile ``write_frame`` once for each set of constants.
-    """
-    fields = PAYLOADS.fields
-    assert fields is not None
-    dtype, offset = fields[name][:2]
-    return np.array([offset, dtype.itemsize, message], np.int64)
-
-
-_SENSOR = _description("sensor", HIL_SENSOR)
-_GPS = _description("gps", HIL_GPS)
-_TRUTH = _description("truth", HIL_STATE_QUATERNION)
-_DISTANCE = _description("distance", DISTANCE_SENSOR)
-_FLOW = _description("flow", HIL_OPTICAL_FLOW)
+_SENSOR = payload_place(HIL_SENSOR)
+_GPS = payload_place(HIL_GPS)
+_TRUTH = payload_place(HIL_STATE_QUATERNION)
+_DISTANCE = payload_place(DISTANCE_SENSOR)
+_FLOW = payload_place(HIL_OPTICAL_FLOW)
 
 
 @compiled

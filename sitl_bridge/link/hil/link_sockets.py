@@ -50,10 +50,10 @@ def process_of_peer(connection: socket.socket) -> int | None:
     return None
 
 
-def _thread_states(process: int) -> set[str]:
+def _thread_states(process: int | None) -> set[str]:
     """States of another process's threads (proc_pid_stat(5)); none of this one's.  Linux."""
     found = set()
-    if process != os.getpid():
+    if process not in (None, os.getpid()):
         with contextlib.suppress(OSError):
             for thread in Path(f"/proc/{process}/task").iterdir():
                 with contextlib.suppress(OSError):
@@ -62,16 +62,17 @@ def _thread_states(process: int) -> set[str]:
     return found
 
 
-def is_busy(process: int) -> bool:
+def is_busy(process: int | None) -> bool:
     """Whether a thread of another process runs, or waits for a processor or a disk.
 
-    A flight stack without anything to do sleeps.  False for this process itself.
+    A flight stack without anything to do sleeps.  False for this process itself, and for one that is not
+    known.
     """
     return not _thread_states(process).isdisjoint(_ACTIVE)
 
 
-def is_stopped(process: int) -> bool:
-    """Whether another process has been stopped by a signal or a debugger."""
+def is_stopped(process: int | None) -> bool:
+    """Whether another process has been stopped by a signal or a debugger; False for one that is not known."""
     return not _thread_states(process).isdisjoint(_STOPPED)
 
 
@@ -165,17 +166,8 @@ class LinkSockets:
         queued = fcntl.ioctl(connection, termios.FIONREAD, struct.pack("i", 0))
         return int(struct.unpack("i", queued)[0]) > 0
 
-    def busy(self, vehicle: int) -> bool:
-        """Whether the flight stack computes or waits for a processor, as far as this host can see."""
-        process = self._process(vehicle)
-        return process is not None and is_busy(process)
-
-    def is_stopped(self, vehicle: int) -> bool:
-        """Whether the flight stack's process has been stopped, as far as this host can see."""
-        process = self._process(vehicle)
-        return process is not None and is_stopped(process)
-
-    def _process(self, vehicle: int) -> int | None:
+    def process(self, vehicle: int) -> int | None:
+        """Id of the flight stack's process; None as of ``process_of_peer``, and without a connection."""
         connection = self.connections[vehicle]
         if connection is None:
             return None

@@ -13,7 +13,7 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.hil.link_errors import FaultCounts
-from sitl_bridge.link.hil.link_sockets import LinkSockets
+from sitl_bridge.link.hil.link_sockets import LinkSockets, is_busy, is_stopped
 from sitl_bridge.link.hil.link_state import (
     LINK,
     LOCKSTEP_STATES,
@@ -187,7 +187,7 @@ class Links:
                 raise UserError(f"port {self.ports[i]}: no answer for {seconds:g} s (--on-stall abort)")
             link["wait_start"] = now
             # One that was stopped after it read a frame, and before it answered, reads no more.
-            stopped = self.sockets.is_stopped(i)
+            stopped = is_stopped(self.sockets.process(i))
             reads = not stopped and self.sockets.unread(i) == 0 and link["out_end"] == 0
             link["state"] = state = when_overdue(link, self._on_stall, self._others_fly(i), reads)
             if state is LinkState.LEFT_BEHIND:
@@ -214,7 +214,7 @@ class Links:
         if extensions > MOST_EXTENSIONS:
             return False
         if not self.sockets.readable(vehicle):
-            if not self.sockets.busy(vehicle):
+            if not is_busy(self.sockets.process(vehicle)):
                 # A flight stack that computed until now has answered, and sleeps: look once more.
                 if not self.sockets.readable(vehicle):
                     return False

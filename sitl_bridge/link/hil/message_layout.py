@@ -23,7 +23,6 @@ HIL_GPS = 113
 HIL_OPTICAL_FLOW = 114
 HIL_STATE_QUATERNION = 115
 DISTANCE_SENSOR = 132
-LANDING_TARGET = 149
 ODOMETRY = 331
 
 CRC_EXTRA = np.array(
@@ -150,6 +149,25 @@ class Payloads(Record, align=False):
 
 
 PAYLOADS = Payloads.dtype
+PAYLOAD_NAMES = {
+    HIL_SENSOR: "sensor",
+    HIL_GPS: "gps",
+    HIL_STATE_QUATERNION: "truth",
+    DISTANCE_SENSOR: "distance",
+    HIL_OPTICAL_FLOW: "flow",
+}
+"""Names of the payloads in ``PAYLOADS`` by message ID."""
+
+
+def payload_place(message: int) -> Ints:
+    """(3,) offset and length of a message's payload within PAYLOADS, message ID.
+
+    An array rather than three constants: numba would compile ``write_frame`` once for each set of constants.
+    """
+    assert PAYLOADS.fields is not None
+    dtype, offset = PAYLOADS.fields[PAYLOAD_NAMES[message]][:2]
+    return np.array([offset, dtype.itemsize, message], np.int64)
+
 
 RECEIVED = np.dtype(
     {

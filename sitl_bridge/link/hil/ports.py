@@ -11,6 +11,9 @@ GROUND_STATION_PORT = 14550
 OFFBOARD_PORT = 14540
 """UDP, to which instances 0 to 9 send their offboard link (px4-rc.mavlink): 14540 + i."""
 
+PAYLOAD_PORT = 14030
+"""UDP, to which every instance sends its payload link (px4-rc.mavlink): 14030 + i."""
+
 STACK_PORTS = {"ground station": 18570, "offboard": 14580, "payload": 14280}
 """UDP, local ports of a flight stack's links (px4-rc.mavlink); instance i adds i."""
 
@@ -23,3 +26,12 @@ them, because 14550 is the ground station's; flight stacks started by this progr
 def offboard_port(instance: int) -> int:
     """UDP port on which MAVSDK receives an instance that this program started."""
     return (OFFBOARD_PORT if instance <= LAST_WITH_OWN_PORT else FURTHER_OFFBOARD_PORT) + instance
+
+
+def remote_ports(instance: int) -> dict[str, int]:
+    """UDP ports to which such an instance sends its links, by the names of STACK_PORTS."""
+    return {
+        "ground station": GROUND_STATION_PORT,
+        "offboard": offboard_port(instance),
+        "payload": PAYLOAD_PORT + instance,
+    }

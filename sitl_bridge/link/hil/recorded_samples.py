@@ -13,29 +13,16 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
-    DISTANCE_SENSOR,
     FIELD_ACCELEROMETER,
     FIELD_AIRSPEED,
     FIELD_BAROMETER,
     FIELD_MAGNETOMETER,
     HEADER,
-    HIL_GPS,
-    HIL_OPTICAL_FLOW,
-    HIL_SENSOR,
-    HIL_STATE_QUATERNION,
     MAGIC,
+    PAYLOAD_NAMES,
     PAYLOADS,
 )
 from sitl_bridge.record.followed_steps import RecordedSteps
-
-PAYLOAD_NAMES = {
-    HIL_SENSOR: "sensor",
-    HIL_GPS: "gps",
-    HIL_STATE_QUATERNION: "truth",
-    DISTANCE_SENSOR: "distance",
-    HIL_OPTICAL_FLOW: "flow",
-}
-"""Names of the payloads in ``PAYLOADS`` by message ID."""
 
 Column = tuple[str, str] | tuple[str, str, int]
 """A column: its name, its type, and how many of it."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, Records
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import handles_of
@@ -98,13 +98,26 @@ class LockstepServer(RunClock):
         self.hosts = tuple(hosts)
         self.errors = ErrorLog(notify) if errors is None else errors
         self.failure: BaseException | None = None
-        self._loop_array = self._new_loop(simulation, timeout)
+        self._loop_array = np.zeros(1, kernel.LOOP)
         self.loop: Any = self._loop_array[0]
+        self.loop["time"], self.loop["step"] = simulation.time, simulation.step
+        self.loop["substeps"] = simulation.substeps
+        self.loop["timeout"] = round(timeout * 1e9)
+        self.loop["unanswered_wait"] = simulation.step * 1000
         self.arrays = kernel.LinkArrays.of(simulation)
         self._link_handles = handles_of(self.arrays)
         self._say = notify
         self._real_time = real_time
-        self._prepare_thread()
+        self._thread: threading.Thread | None = None
+        self._stop = self._begun = False
+        self._after_answers = TimedActions()
+        self.limits = TimeLimits(
+            lambda: self.now,
+            self._set_pace,
+            self._time_limit_changed,
+            self._say,
+            bind=not self._real_time,
+        )
         self.set_speed(speed)
         self.links = Links(
             self.arrays,
@@ -131,29 +144,6 @@ class LockstepServer(RunClock):
             for sensor in self.hosts:
                 sensor.close()
             raise
-
-    @staticmethod
-    def _new_loop(simulation: Simulation, timeout: float) -> Records:
-        loop = np.zeros(1, kernel.LOOP)
-        loop["time"], loop["step"] = simulation.time, simulation.step
-        loop["substeps"] = simulation.substeps
-        loop["timeout"] = round(timeout * 1e9)
-        loop["unanswered_wait"] = simulation.step * 1000
-        return loop
-
-    def _prepare_thread(self) -> None:
-        """Set up the state that the lockstep thread shares with others."""
-        self._thread: threading.Thread | None = None
-        self._stop = False
-        self._begun = False
-        self._after_answers = TimedActions()
-        self.limits = TimeLimits(
-            lambda: self.now,
-            self._set_pace,
-            self._time_limit_changed,
-            self._say,
-            bind=not self._real_time,
-        )
 
     def prepare(self) -> None:
         """Compile the loop, or load it from the cache, before a flight stack waits for it."""

@@ -39,7 +39,7 @@ STEP_DISTANCE = 0.02
 """Distance flown at 5 m/s between two inertial samples, m, to which EKF2 rounds the time of a fix; the
 messages' rounding of 1e-7 deg, 11 mm, is smaller."""
 
-HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
+HEIGHT_BAROMETER = 0
 """EKF2_HGT_REF."""
 MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""

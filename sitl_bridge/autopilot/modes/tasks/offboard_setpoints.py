@@ -74,16 +74,14 @@ def follow_offboard(
     target: OffboardTarget, state: EstimatedState, land: LandDetector, output: Output
 ) -> bool:
     """Write an offboard target to the output; return whether it requests a take-off."""
+    thrust = max(0.0, min(1.0, target.thrust)) if math.isfinite(target.thrust) else 0.0
     if target.attitude is not None:
         output.clear(LEVEL_ATTITUDE)
-        output.attitude = target.attitude
-        output.yaw_rate = target.yaw_rate
-        output.thrust = max(0.0, min(1.0, target.thrust)) if math.isfinite(target.thrust) else 0.0
+        output.attitude, output.yaw_rate, output.thrust = target.attitude, target.yaw_rate, thrust
         return False
     if target.angular_velocity is not None:
         output.clear(LEVEL_RATES)
-        output.rates = target.angular_velocity
-        output.thrust = max(0.0, min(1.0, target.thrust)) if math.isfinite(target.thrust) else 0.0
+        output.rates, output.thrust = target.angular_velocity, thrust
         return False
     output.clear(TRAJECTORY)
     output.x, output.y, output.z = target.position
