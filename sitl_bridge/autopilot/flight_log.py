@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from sitl_bridge import __version__
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.control.records import USER
 from sitl_bridge.autopilot.modes.position_target import IDLE
-from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, name_values
+from sitl_bridge.autopilot.topic_log import TopicLog, name_values
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
 from sitl_bridge.core.world.atmosphere import pressure_altitude
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.record.topic_memory import TopicMemory
+
+if TYPE_CHECKING:
+    from sitl_bridge.autopilot.pilot import Pilot
 
 GAUSS = 1e4
 """One tesla."""
@@ -31,9 +36,10 @@ class EstimateLog:
 
     Args:
         log: the file's topics.
+        pilot: whose records are read.
     """
 
-    def __init__(self, log: TopicLog, sources: LogSources) -> None:
+    def __init__(self, log: TopicLog, pilot: Pilot) -> None:
         self._put = log.put
         self._sensors = log.keeps(
             "sensor_combined",
@@ -46,7 +52,7 @@ class EstimateLog:
         )
         self._places = log.keeps("vehicle_global_position")
         self._innovations = log.keeps("estimator_innovations", "estimator_innovation_variances")
-        self._sources = sources
+        self._pilot = pilot
         self._rejected: list[int] = []
         self._gps_time = 0
         self._truth_time = 0
@@ -65,7 +71,7 @@ class EstimateLog:
         self._write_truth(now)
 
     def _write_motion(self, now: int) -> None:
-        estimate = self._sources.estimate
+        estimate = self._pilot.estimate
         valid = int(estimate["valid"])
         latitude, longitude, altitude = estimate["origin"].tolist()
         known = bool(valid & records.GLOBAL)
@@ -105,7 +111,7 @@ class EstimateLog:
         )
         self._put("vehicle_attitude", now, q=q)
         self._put("vehicle_angular_velocity", now, xyz=estimate["angular_velocity"].tolist())
-        projection = self._sources.commander.state.projection
+        projection = self._pilot.commander.state.projection
         if known and projection is not None and self._places:
             here = projection.point(position[0], position[1])
             self._put(
@@ -121,8 +127,8 @@ class EstimateLog:
             )
 
     def _write_sensors(self, now: int) -> None:
-        m = self._sources.reader["measurement"]
-        bias = self._sources.estimate["accelerometer_bias"].tolist()
+        m = self._pilot.reader["measurement"]
+        bias = self._pilot.estimate["accelerometer_bias"].tolist()
         force = m["accelerometer"].tolist()
         self._put(
             "sensor_combined",
@@ -146,8 +152,8 @@ class EstimateLog:
             self._put("vehicle_magnetometer", now, device_id=_MAGNETOMETER, magnetometer_ga=field)
 
     def _write_range(self, now: int) -> None:
-        distance = float(self._sources.reader["measurement"]["range"])
-        if math.isfinite(distance) and "range_finder" in self._sources.commander.facts.sensors:
+        distance = float(self._pilot.reader["measurement"]["range"])
+        if math.isfinite(distance) and "range_finder" in self._pilot.commander.facts.sensors:
             self._put(
                 "distance_sensor",
                 now,
@@ -158,7 +164,7 @@ class EstimateLog:
             )
 
     def _write_gps(self, now: int) -> None:
-        m = self._sources.reader["measurement"]
+        m = self._pilot.reader["measurement"]
         if int(m["gps_time"]) == self._gps_time:
             return
         self._gps_time = int(m["gps_time"])
@@ -190,7 +196,7 @@ class EstimateLog:
     # ------------------------------------------------------------------ the estimator
 
     def _write_estimator(self, now: int) -> None:
-        estimate = self._sources.estimate
+        estimate = self._pilot.estimate
         ratio = [math.sqrt(max(x, 0.0)) for x in estimate["test_ratio"].tolist()]
         north, east, down = estimate["position_deviation"].tolist()
         self._put(
@@ -244,7 +250,7 @@ class EstimateLog:
             cs_opt_flow=fused[records.FLOW_VELOCITY],
             cs_mag_hdg=fused[records.MAGNETIC_HEADING],
             cs_mag=fused[records.MAGNETIC_HEADING],
-            cs_in_air=self._sources.commander.landed_state != mavlink.MAV_LANDED_STATE_ON_GROUND,
+            cs_in_air=self._pilot.commander.landed_state != mavlink.MAV_LANDED_STATE_ON_GROUND,
             reject_hor_vel=fresh[records.GPS_VELOCITY],
             reject_ver_vel=fresh[records.GPS_VELOCITY],
             reject_hor_pos=fresh[records.GPS_POSITION],
@@ -258,7 +264,7 @@ class EstimateLog:
     # ------------------------------------------------------------------ the truth
 
     def _write_truth(self, now: int) -> None:
-        reader = self._sources.reader
+        reader = self._pilot.reader
         time = int(reader["truth_time"])
         if time == self._truth_time:
             return
@@ -316,29 +322,22 @@ class StackLog:
     Args:
         path: of the file, in a directory that exists; or the memory that keeps some topics in its place.
         start: us.
-        version: of this program.
-        parameters: the stack's, by name.
+        airframe: its name.
+        pilot: of the vehicle; its records, commander and parameters are read.
     """
 
-    def __init__(
-        self,
-        path: Path | TopicMemory,
-        start: int,
-        airframe: str,
-        version: str,
-        parameters: dict[str, int | float],
-        sources: LogSources,
-    ) -> None:
+    def __init__(self, path: Path | TopicMemory, start: int, airframe: str, pilot: Pilot) -> None:
+        self._parameters = dict(pilot.parameters.values)
         info: dict[str, str | int] = {
             "sys_name": NAME,
             "ver_hw": "simulation",
-            "ver_sw": version,
-            "ver_sw_release": _release(version),
+            "ver_sw": __version__,
+            "ver_sw_release": _release(__version__),
             "sys_autostart": airframe,
             "time_ref_utc": 0,
             "ver_data_format": 2,
         }
-        topics = TopicLog(path, start, info, parameters)
+        topics = TopicLog(path, start, info, self._parameters)
         self._file, self._put = topics.file, topics.put
         self._commands = topics.keeps(
             "vehicle_attitude_setpoint",
@@ -349,9 +348,8 @@ class StackLog:
         self._places = topics.keeps("vehicle_local_position_setpoint")
         self._actuators = topics.keeps("actuator_outputs", "actuator_motors")
         self._slow = topics.keeps("battery_status", "home_position", "estimator_sensor_bias")
-        self._estimate_log = EstimateLog(topics, sources)
-        self._sources = sources
-        self._parameters = dict(parameters)
+        self._estimate_log = EstimateLog(topics, pilot)
+        self._pilot = pilot
         self._version = -1
         self._now = start
         self._count = 0
@@ -373,7 +371,7 @@ class StackLog:
             self._write_actuators(now)
         self._write_target(now)
         self._write_manual_control(now)
-        self._discharged += max(_finite(self._sources.commander.battery_state.current), 0.0) * seconds / 3.6
+        self._discharged += max(_finite(self._pilot.commander.battery_state.current), 0.0) * seconds / 3.6
         self._write_status(now)
         if slow and self._slow:
             self._write_slow(now)
@@ -388,7 +386,7 @@ class StackLog:
     # ------------------------------------------------------------------ setpoints and outputs
 
     def _write_setpoints(self, now: int) -> None:
-        s = self._sources
+        s = self._pilot
         setpoint, controller = s.setpoint, s.controller
         level = int(setpoint["level"])
         if level == records.TRAJECTORY:
@@ -428,14 +426,14 @@ class StackLog:
         self._put("vehicle_torque_setpoint", now, xyz=shares)
 
     def _write_actuators(self, now: int) -> None:
-        controls = self._sources.controls.tolist()
-        count = self._sources.commander.facts.motors
+        controls = self._pilot.controls.tolist()
+        count = self._pilot.commander.facts.motors
         self._put("actuator_outputs", now, noutputs=count, output=controls)
         self._put("actuator_motors", now, control=controls[:count])
 
     def _write_target(self, now: int) -> None:
         """Log the begin and end of the leg, whenever they change."""
-        commander = self._sources.commander
+        commander = self._pilot.commander
         target, projection = commander.navigator.target, commander.state.projection
         there = (target.kind, target.before, target.x, target.y, target.z)
         if there == self._target:
@@ -454,7 +452,7 @@ class StackLog:
         self._put("position_setpoint_triplet", now, **values)
 
     def _write_manual_control(self, now: int) -> None:
-        sticks = self._sources.commander.sticks
+        sticks = self._pilot.commander.sticks
         if sticks.time < 0:
             return
         self._put(
@@ -471,7 +469,7 @@ class StackLog:
     # ------------------------------------------------------------------ status
 
     def _write_status(self, now: int) -> None:
-        commander = self._sources.commander
+        commander = self._pilot.commander
         self._put(
             "vehicle_status",
             now,
@@ -494,7 +492,7 @@ class StackLog:
         )
 
     def _write_slow(self, now: int) -> None:
-        commander, estimate = self._sources.commander, self._sources.estimate
+        commander, estimate = self._pilot.commander, self._pilot.estimate
         battery = commander.battery_state
         self._put(
             "battery_status",
@@ -531,12 +529,11 @@ class StackLog:
         )
 
     def _write_parameters(self) -> None:
-        values = self._sources.commander.parameters
-        if values.version == self._version:
+        parameters = self._pilot.parameters
+        if parameters.version == self._version:
             return
-        self._version = values.version
-        for name in values:
-            value = values.get(name)
+        self._version = parameters.version
+        for name, value in parameters.values.items():
             if value != self._parameters[name]:
                 self._parameters[name] = value
                 self._file.parameter(name, value)

@@ -16,7 +16,6 @@ from types import FrameType
 
 import numpy as np
 
-from sitl_bridge import __version__
 from sitl_bridge.autopilot import lockstep_client
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.autopilot.mavlink.endpoint import Endpoint
@@ -79,10 +78,8 @@ class LinkedStack:
         Raises:
             UserError: when a port is taken.
         """
-        major, minor, patch = (int(part) for part in __version__.split("."))
         source = TelemetrySource(
             system_id=self._instance + 1,
-            version=(major, minor, patch),
             rotor_count=int(self.pilot.allocation["rotor_count"]),
             commander=self.pilot.commander,
             estimate=self.pilot.estimate,

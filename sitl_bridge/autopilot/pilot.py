@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitl_bridge import __version__
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import VehicleFacts
 from sitl_bridge.autopilot.control.allocation import allocate, density_at
@@ -17,7 +16,6 @@ from sitl_bridge.autopilot.flight_log import StackLog
 from sitl_bridge.autopilot.mavlink.parameter_protocol import vehicle_type
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack import StackArrays, StackVehicle
-from sitl_bridge.autopilot.topic_log import LogSources
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.performance import performance
@@ -51,6 +49,7 @@ class Pilot:
 
     Attributes:
         own_controller: the user's, to be run by :meth:`run_own_controller` after every step; or None.
+        full_thrust: N, all rotors at full command; ``full_moment`` N m, the greatest about each body axis.
 
     Raises:
         UserError: for a parameter or a controller that does not exist.
@@ -78,6 +77,7 @@ class Pilot:
         self._output: Packed = stacks.setpoints[index, ...]  # the same memory, written as a whole
         self.reader: Packed = stacks.readers[index]
         self.allocation: Packed = stacks.allocations[index]
+        self.controller: Packed = stacks.controllers[index]
         self.wrench: Packed = stacks.wrenches[index]
         self._thrust: Floats = stacks.wrenches["thrust"][index, ...]
         self.controls = controls
@@ -87,39 +87,21 @@ class Pilot:
         """Of the parameters that the estimator has."""
         self._stepped = 0
         rotors = int(self.allocation["rotor_count"])
-        axis_up = self.allocation["effectiveness"][0, :rotors]
-        self._full_thrust = float(axis_up @ self.allocation["thrust_max"][:rotors])
+        effect, most = self.allocation["effectiveness"][:, :rotors], self.allocation["thrust_max"][:rotors]
+        self.full_thrust = float(effect[0] @ most)
+        self.full_moment: list[float] = (0.5 * np.abs(effect[1:] * most).sum(axis=1)).tolist()
         self._applied: dict[str, dict[int, str]] = {}
         self.log: StackLog | None = None
         if member.log is not None:
-            values = {name: self.parameters.get(name) for name in self.parameters}
-            self.log = StackLog(
-                member.log, start, airframe.name, __version__, values, self._log_sources(stacks, index)
-            )
+            self.log = StackLog(member.log, start, airframe.name, self)
             self.commander.log_text = self.log.say
-
-    def _log_sources(self, stacks: StackArrays, index: int) -> LogSources:
-        rotors = int(self.allocation["rotor_count"])
-        moments = self.allocation["effectiveness"][1:, :rotors] * self.allocation["thrust_max"][:rotors]
-        roll, pitch, yaw = (0.5 * np.abs(moments).sum(axis=1)).tolist()
-        return LogSources(
-            commander=self.commander,
-            estimate=self.estimate,
-            setpoint=self.setpoint,
-            reader=self.reader,
-            controller=stacks.controllers[index],
-            wrench=self.wrench,
-            controls=self.controls,
-            full_thrust=self._full_thrust,
-            full_moment=(roll, pitch, yaw),
-        )
 
     def update(self, now: int) -> None:
         """Let the commander decide, apply the injected failures, log."""
         if self._version != self.parameters.version:
             self._version = self.parameters.version
             self._estimator["odometry_control"] = self.parameters.values["EKF2_EV_CTRL"]
-        thrust = float(self._thrust) / self._full_thrust
+        thrust = float(self._thrust) / self.full_thrust
         self.commander.update(now, self.estimate, self._output, thrust)
         if self.commander.failures != self._applied:
             self._apply_failures()

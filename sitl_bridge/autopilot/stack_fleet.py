@@ -7,8 +7,6 @@ the far end of the simulator link is main.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
@@ -84,7 +82,6 @@ class StackFleet(Closing):
         self.pilots = tuple(
             Pilot(m, self.stacks, i, s.controls[i], s.world, s.time) for i, m in enumerate(members)
         )
-        self._members = tuple(members)
         self.hosts: tuple[SensorHost, ...] = tuple(
             host
             for i, m in enumerate(members)
@@ -104,29 +101,14 @@ class StackFleet(Closing):
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
         self._own = [pilot for pilot in self.pilots if pilot.own_controller is not None]
 
-    def reset(self, seed: int | None = None, logs: Path | None = None) -> None:
+    def restart(self, members: Sequence[StackVehicle], seed: int | None = None) -> None:
         """Put the simulation and all flight stacks back to the start, in place.
 
         What follows is byte for byte what a new fleet of that seed does.  The logs so far are closed, and a
         recording ends; scheduled actions are dropped.
 
         Args:
-            seed: of all random streams from now on; None keeps the present one.
-            logs: directory for new logs and tables of samples; None writes none.
-        """
-        self.restart(
-            [
-                replace(m, log=None if logs is None else logs / f"{m.name}.ulg", tables=logs)
-                for m in self._members
-            ],
-            seed,
-        )
-
-    def restart(self, members: Sequence[StackVehicle], seed: int | None = None) -> None:
-        """As :meth:`reset`, with other files of the vehicles' logs and tables.
-
-        Args:
-            members: those of the fleet, apart from their files.
+            members: those of the fleet, apart from the files of their logs and tables.
             seed: of all random streams from now on; None keeps the present one.
         """
         self.close()

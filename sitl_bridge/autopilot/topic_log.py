@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.process import LOG_ENDED
-from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_writer import UlogWriter, spread
 
@@ -41,21 +37,7 @@ def _report(line: str) -> None:
     print(f"{LOG_ENDED}{line}", flush=True)
 
 
-@dataclass(frozen=True)
-class LogSources:
-    """The stack's records from which the log's values come; the log only reads them."""
-
-    commander: Commander  # of the vehicle
-    estimate: Packed  # () ESTIMATE
-    setpoint: Packed  # () SETPOINT
-    reader: Packed  # () READER
-    controller: Packed  # () CONTROLLER
-    wrench: Packed  # () WRENCH
-    controls: Floats  # (16,) motor commands
-    full_thrust: float  # N, all rotors at full command
-    full_moment: tuple[float, float, float]  # (3,) N m, the greatest about each body axis
-
-
+@cache
 class _Row:
     """Places of a topic's fields in a row, and the row without known values."""
 
@@ -66,11 +48,6 @@ class _Row:
             self.place[name.replace(".", "__")] = len(self.unknown)
             self.unknown += [math.nan if kind in ("float", "double") else 0] * count
         self.sampled = self.place.get("timestamp_sample")
-
-
-@cache
-def _row(topic: str) -> _Row:
-    return _Row(topic)
 
 
 class TopicLog:
@@ -96,7 +73,7 @@ class TopicLog:
         else:
             self.file = UlogWriter(path, start, formats(), topics(), info, parameters, _report)
             kept = topics()
-        self._rows = {topic: _row(topic) for topic in kept}
+        self._rows = {topic: _Row(topic) for topic in kept}
 
     def keeps(self, *topics: str) -> bool:
         """Whether samples of any of these topics are kept."""

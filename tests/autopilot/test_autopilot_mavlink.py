@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pymavlink.dialects.v20 import common as mavlink
 from support.mavlink_vehicle import ZURICH, Station, source
 
+from sitl_bridge import __version__
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, Streams
@@ -69,14 +70,16 @@ def test_vehicle_types_follow_the_number_of_rotors(rotors: int, kind: int) -> No
 
 def test_it_says_that_it_is_not_px4_in_its_version_and_in_words(station: Station) -> None:
     version = station.ask(command(512, 148), "AUTOPILOT_VERSION")
+    major, minor, patch = (int(part) for part in __version__.split("."))
     # QGroundControl and MAVSDK: three bytes of the vendor's version, then the beginning of a hash.
-    assert list(version.flight_custom_version[:3]) == [0, 1, 0]
+    assert list(version.flight_custom_version[:3]) == [patch, minor, major]
     assert bytes(version.flight_custom_version[3:]) == b"built"
-    assert version.middleware_sw_version == 0x00010000
+    assert version.middleware_sw_version == major << 24 | minor << 16 | patch << 8
     assert version.flight_sw_version >> 24 == 1  # below 1.4 QGroundControl warns at each connection
     assert version.capabilities & mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FENCE
     run(station, 3.0)
-    assert "sitl-bridge 0.1.0: built-in flight stack, not PX4" in [m.text for m in station.of("STATUSTEXT")]
+    name = f"sitl-bridge {__version__}: built-in flight stack, not PX4"
+    assert name in [m.text for m in station.of("STATUSTEXT")]
 
 
 # ------------------------------------------------------------------ telemetry

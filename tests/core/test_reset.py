@@ -84,8 +84,9 @@ def test_faults_payloads_wind_and_collisions_do_not_outlive_a_reset() -> None:
         WindEvent(at=1.0, kind="wind_change", wind=parse_wind("9@0")),
     ]
 
+    members = [StackVehicle(a, str(i), (0.0, 0.3 * i, 0.0)) for i, a in enumerate(airframes)]
+
     def made() -> StackFleet:
-        members = [StackVehicle(a, str(i), (0.0, 0.3 * i, 0.0)) for i, a in enumerate(airframes)]
         return StackFleet(windy().build(), members, seed=1, proximity=Proximity())
 
     def state(fleet: StackFleet) -> bytes:
@@ -110,7 +111,7 @@ def test_faults_payloads_wind_and_collisions_do_not_outlive_a_reset() -> None:
         fleet.advance(40)
         assert int(fleet.simulation.proximity[0]["count"]) > 0
         assert fleet.simulation.states[1]["rotor_health"][1] == 0.0
-        fleet.reset()
+        fleet.restart(members)
         assert int(fleet.simulation.proximity[0]["count"]) == 0
         assert state(fleet) == expected
 

@@ -168,7 +168,7 @@ def source(system_id: int = 1) -> TelemetrySource:
     commander = ObedientCommander()
     commander.battery(16.2, 11.5, 0.83, 0)
     return TelemetrySource(
-        system_id, (0, 1, 0), 4, cast("Commander", commander), estimate, setpoint, measurement, controls
+        system_id, 4, cast("Commander", commander), estimate, setpoint, measurement, controls
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sitl_bridge import __version__
 from sitl_bridge.autopilot.mavlink.command_protocol import CommandProtocol
 from sitl_bridge.autopilot.mavlink.inputs import Inputs
 from sitl_bridge.autopilot.mavlink.log_protocol import LogProtocol
@@ -151,8 +152,7 @@ class Link:
         if self._stack_name_sent or wall < self._stack_name_due:
             return []
         self._stack_name_sent = True
-        version = ".".join(map(str, self._services.source.version))
-        text = f"sitl-bridge {version}: built-in flight stack, not PX4"
+        text = f"sitl-bridge {__version__}: built-in flight stack, not PX4"
         return self._services.text_messages(mavlink.MAV_SEVERITY_NOTICE, text)
 
     def _mission_progress(self, now: int) -> list[MavlinkMessage]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from sitl_bridge import __version__
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.modes import flight_modes
@@ -36,7 +37,6 @@ class TelemetrySource:
     """Data source of the telemetry.  The records are views that the stack writes and telemetry only reads."""
 
     system_id: int  # MAVLink system id
-    version: tuple[int, int, int]  # version of this program: major, minor, patch
     rotor_count: int  # number of rotors of the airframe
     commander: Commander  # mode, arming, mission, home, battery (``commander.Commander``)
     estimate: Packed  # () ESTIMATE
@@ -198,7 +198,7 @@ def autopilot_version(s: Snapshot) -> MavlinkMessage:
     QGroundControl and MAVSDK read the three lowest bytes of ``flight_custom_version`` as the vendor's version
     and the rest as a hash.  They hold this program's version and VENDOR_MARK, never a PX4 hash.
     """
-    major, minor, patch = s.source.version
+    major, minor, patch = (int(part) for part in __version__.split("."))
     custom = [patch, minor, major, *VENDOR_MARK]
     number = INTERFACE[0] << 24 | INTERFACE[1] << 16 | INTERFACE[2] << 8
     own = major << 24 | minor << 16 | patch << 8
