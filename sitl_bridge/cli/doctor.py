@@ -15,16 +15,11 @@ from packaging.requirements import Requirement
 from rich.console import Console
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.system.port_holder import taken_by
+from sitl_bridge.base.system.port_holder import Kind, taken_by
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.warm import PARTS
 
 Grade = Literal["ok", "note", "taken", "missing"]
-UDP_PORTS = {
-    14540: "needed by MAVSDK scripts",
-    14030: "needed by the live line",
-    18570: "needed by PX4's ground station link",
-}
 OTHER_INSTANCE = "fly beside it with --instance 1"
 DOCKER_LIMIT = 10.0
 """s of wall time for docker's engine to answer."""
@@ -105,23 +100,21 @@ def check_instance() -> Finding:
     return Finding("PX4's instance 0", "ok", "free")
 
 
-def check_tcp_port() -> Finding:
-    """Whether the first port of simulators is free."""
-    from sitl_bridge.link.hil.ports import FIRST_PORT
+def check_ports() -> list[Finding]:
+    """Whether the ports of instance 0 are free: the simulator's, and those of MAVLink links."""
+    from sitl_bridge.link.hil.ports import FIRST_PORT, OFFBOARD_PORT, PAYLOAD_PORT, STACK_PORTS
 
-    holder = taken_by(FIRST_PORT)
-    if holder:
-        return Finding(f"TCP port {FIRST_PORT}", "taken", f"in use by {holder}; {OTHER_INSTANCE}")
-    return Finding(f"TCP port {FIRST_PORT}", "ok", "free")
-
-
-def check_udp_ports() -> list[Finding]:
-    """Whether the ports of MAVLink links are free."""
+    ports: tuple[tuple[Kind, int, str], ...] = (
+        ("tcp", FIRST_PORT, ""),
+        ("udp", OFFBOARD_PORT, ", needed by MAVSDK scripts"),
+        ("udp", PAYLOAD_PORT, ", needed by the live line"),
+        ("udp", STACK_PORTS["ground station"], ", needed by PX4's ground station link"),
+    )
     findings = []
-    for port, purpose in UDP_PORTS.items():
-        holder = taken_by(port, "udp")
-        text = f"in use by {holder}, {purpose}; {OTHER_INSTANCE}" if holder else "free"
-        findings.append(Finding(f"UDP port {port}", "taken" if holder else "ok", text))
+    for kind, port, purpose in ports:
+        holder = taken_by(port, kind)
+        text = f"in use by {holder}{purpose}; {OTHER_INSTANCE}" if holder else "free"
+        findings.append(Finding(f"{kind.upper()} port {port}", "taken" if holder else "ok", text))
     return findings
 
 
@@ -145,8 +138,8 @@ def _docker_answers() -> bool:
 
 def examine() -> list[Finding]:
     """Check everything that a flight needs."""
-    checks = (check_python, check_packages, check_kernels, check_px4, check_instance, check_tcp_port)
-    return [*(check() for check in checks), *check_udp_ports(), check_docker()]
+    checks = (check_python, check_packages, check_kernels, check_px4, check_instance)
+    return [*(check() for check in checks), *check_ports(), check_docker()]
 
 
 def doctor(

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,9 +57,6 @@ from sitl_bridge.link.px4.airframe_parameters import (
     reason_of,
 )
 from sitl_bridge.session.settings import FlightOptions, VehicleSettings, choose_autopilot
-
-if TYPE_CHECKING:
-    from sitl_bridge.plan.plan import Plan
 
 Facts = JsonObject
 LITTLE_THRUST = 1.5
@@ -175,12 +171,6 @@ def air_fact(airframe: Airframe, world: World, density: float) -> str:
     return (
         f"{density:.4g} kg/m³ at PX4's home, {altitude:g} m: thrusts are {less:+.1%} from their coefficients"
     )
-
-
-def _flight_facts(airframe: Airframe, flight: Path) -> Facts:
-    from sitl_bridge.lab.validation import facts_of_flight  # imports what only --flight needs
-
-    return facts_of_flight(airframe, flight)
 
 
 def propeller_fact(airframe: Airframe) -> Facts:
@@ -313,11 +303,6 @@ CHANGED_TOGETHER = (
 """Figures of one part: where a file changes the first, the second of its base no longer fits."""
 
 
-def base_facts(taken: Inheritance) -> Facts:
-    """Describe what an airframe takes from its base."""
-    return {"base": taken.base, "still_from_the_base": list(taken.kept)}
-
-
 def base_warnings(taken: Inheritance) -> list[str]:
     """Figures of the base that no longer fit, and those that are computed in place of the base's."""
     found = []
@@ -359,8 +344,11 @@ def world_facts(specification: WorldSpecification) -> Facts:
     }
 
 
-def plan_facts(plan: Plan) -> Facts:
+def plan_facts(path: Path) -> Facts:
     """Contents of a plan."""
+    from sitl_bridge.plan.plan_file import MAX_FILE_BYTES, parse_plan  # MAVLink, which only missions need
+
+    plan = parse_plan(read_text(path, MAX_FILE_BYTES), str(path), fence=None)
     return {
         **({} if plan.items else {"what": "a geofence without a mission, for --fence of fly and start"}),
         "items": len(plan.items),
@@ -371,13 +359,6 @@ def plan_facts(plan: Plan) -> Facts:
         "rally_points": len(plan.rally_points),
         "warnings": list(plan.notes),
     }
-
-
-def _plan_file_facts(path: Path) -> Facts:
-    from sitl_bridge.base.input_file import read_text
-    from sitl_bridge.plan.plan_file import MAX_FILE_BYTES, parse_plan  # MAVLink, which only missions need
-
-    return plan_facts(parse_plan(read_text(path, MAX_FILE_BYTES), str(path), fence=None))
 
 
 def _validate_format(path: Path) -> None:
@@ -491,7 +472,7 @@ def derive_facts(file: str, flight: Path | None = None, given: FlightOptions | N
     """
     given = given or FlightOptions()
     if file.endswith(".plan"):
-        return _plan_file_facts(_find_mission(file))
+        return plan_facts(_find_mission(file))
     if file.endswith(".py"):
         raise UserError(f"{file}: a Python file is checked with the file that names it; `fly` flies a script")
     if Path(file).suffix.lower() in SDF_SUFFIXES:
@@ -500,7 +481,7 @@ def derive_facts(file: str, flight: Path | None = None, given: FlightOptions | N
     _validate_format(path)
     document = read(path)
     if document.data.get("fileType") == "Plan":
-        return _plan_file_facts(path)
+        return plan_facts(path)
     kind = file_kind(document.data)
     with place_faults(document):
         if kind == "campaign":
@@ -511,7 +492,11 @@ def derive_facts(file: str, flight: Path | None = None, given: FlightOptions | N
             return world_facts(load_world(path))
         airframe = load_airframe(path)
         _run_own_code(airframe)
-        beside = {} if flight is None else _flight_facts(airframe, flight)
+        beside: Facts = {}
+        if flight is not None:
+            from sitl_bridge.lab.validation import facts_of_flight  # imports what only --flight needs
+
+            beside = facts_of_flight(airframe, flight)
         vehicle = VehicleSettings(airframe, parameters=given.parameters, parameter_file=given.parameter_file)
         given_facts = parameter_facts(str(path), [vehicle], given.px4)
         facts, taken = airframe_facts(airframe) | beside, inheritance(path)
@@ -520,7 +505,7 @@ def derive_facts(file: str, flight: Path | None = None, given: FlightOptions | N
             "warnings": facts["warnings"] + given_facts["warnings"],
         }
         if taken is not None:
-            facts |= base_facts(taken)
+            facts |= {"base": taken.base, "still_from_the_base": list(taken.kept)}
             facts["warnings"] = base_warnings(taken) + facts["warnings"]
         return facts
 

@@ -209,7 +209,7 @@ def _formation(
                 scenario,
                 airframes,
                 tables=directory.path,
-                say=lambda line: console.print(line, soft_wrap=True, highlight=False, markup=False),
+                say=terminal.say,
                 record=record,
             )
             result, errors = flown.result, flown.errors
@@ -258,7 +258,7 @@ def _avoidance(
             specification = _with_attitude_model(scenario, airframe, console)
             flights, reasons = [], []
             for seed in range(scenario.seed, scenario.seed + seeds):
-                plant = None if on == "quick" else _full_dynamics(scenario, frame, seed, console)
+                plant = None if on == "quick" else _full_dynamics(scenario, frame, seed, terminal)
                 with terminal.step(f"{scenario.name}, seed {seed}"):
                     flights.append(fly(specification, seed=seed, plant=plant))
                 if why := reason(flights[-1]):
@@ -295,7 +295,7 @@ def _write_tracks(flight: Flight, directory: Path) -> None:
         write_arrays(file, arrays)
 
 
-def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, console: Console) -> Plant:
+def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, terminal: Terminal) -> Plant:
     """The vehicles of an avoidance scenario on full dynamics, with the scenario's events."""
     from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 
@@ -309,7 +309,7 @@ def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, cons
         seed=seed,
         events=scenario.events,
         names=[vehicle.name for vehicle in scenario.vehicles],
-        say=lambda line: console.print(line, soft_wrap=True, highlight=False, markup=False),
+        say=terminal.say,
     )
 
 

@@ -283,7 +283,7 @@ def test_the_doctor_says_taken_of_what_is_taken_and_whether_dockers_engine_answe
         holder.bind(("127.0.0.1", free_port()))
         holder.listen()
         monkeypatch.setattr("sitl_bridge.link.hil.ports.FIRST_PORT", holder.getsockname()[1])
-        finding = doctor.check_tcp_port()
+        finding = doctor.check_ports()[0]
     assert finding.grade == "taken"
     assert f"(pid {os.getpid()})" in finding.text
     user = "a running flight (pid 7, started 09:00:00)"
