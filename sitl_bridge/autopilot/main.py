@@ -58,7 +58,7 @@ class LinkedStack:
             log=log,
         )
         self._endpoint: Endpoint | None = None
-        self.stacks = StackArrays.of([member], world, 0)
+        self.stacks = StackArrays.of([member], world)
         self._stack_handles = handles_of(self.stacks)
         self.controls = np.zeros(16)
         self.pilot = Pilot(member, self.stacks, 0, self.controls, world, 0)

@@ -165,7 +165,6 @@ class Allocation(Record):
     thrust_max: Annotated[Floats, MAX_ROTORS]  # N at command 1
     curve: Annotated[Floats, MAX_ROTORS, 33]  # command (0..1) over evenly spaced sqrt((T - min)/(max - min))
     idle: Annotated[Floats, MAX_ROTORS]  # command at IDLE
-    saturated: int  # of the last call: bit 0 thrust, 1 roll and pitch, 2 yaw not met
     failed: Annotated[Ints, MAX_ROTORS]  # 1: the motor gets no command (an injected failure)
     work: Annotated[Floats, 2, MAX_ROTORS]  # scratch: thrusts of the roll and pitch asked for, thrusts given
 

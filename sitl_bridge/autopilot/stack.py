@@ -99,8 +99,8 @@ class StackArrays(NamedTuple):
     wrenches: Annotated[Records, WRENCH]  # (n,) WRENCH
 
     @staticmethod
-    def of(members: Sequence[StackVehicle], world: World, start: int) -> StackArrays:
-        """Stacks set up for their airframes, from ``start`` (us of simulated time) on."""
+    def of(members: Sequence[StackVehicle], world: World) -> StackArrays:
+        """Stacks set up for their airframes."""
         n = len(members)
         readers = np.zeros(n, READER)
         # These records take a while to compute, and fleets have few kinds of vehicles.
@@ -109,7 +109,7 @@ class StackArrays(NamedTuple):
         for m, key in zip(members, chosen, strict=True):
             if key not in made:
                 made[key] = (
-                    estimator_record(m.airframe, world, start),
+                    estimator_record(m.airframe, world),
                     controller_record(m.airframe, world, m.controller),
                     allocation_record(m.airframe, world),
                 )

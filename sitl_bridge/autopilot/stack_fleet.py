@@ -62,7 +62,7 @@ class StackFleet(Closing):
         )
         self.simulation = Simulation(world, setups, seed=seed, proximity=proximity)
         s = self.simulation
-        self.stacks = StackArrays.of(members, world, s.time)
+        self.stacks = StackArrays.of(members, world)
         self._fresh_stacks = [array.copy() for array in self.stacks]
         self.errors = ErrorLog(print_error)
         self._steps = max(1, round(TICK / s.step))

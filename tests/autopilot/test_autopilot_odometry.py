@@ -38,7 +38,7 @@ TICKS = 1e6 / 48_000
 def measured(message: Any) -> Any:
     """What the stack reads from a message of the simulator link."""
     airframe = load_airframe("iris_vio")
-    stacks = StackArrays.of([StackVehicle(airframe)], World(), 0)
+    stacks = StackArrays.of([StackVehicle(airframe)], World())
     frame = message.pack(mavlink.MAVLink(None, srcSystem=1, srcComponent=51))
     hand_over(np.frombuffer(frame, np.uint8).copy(), handles_of(stacks), 0, np.zeros(16))
     assert stacks.readers[0]["garbage"] == 0
@@ -258,7 +258,7 @@ def test_a_reset_of_the_odometry_moves_nothing() -> None:
 
 def test_only_what_the_control_bits_ask_for_is_fused() -> None:
     for airframe, bits in (("iris_vio", 7), ("iris_lidar_odometry", 3), ("iris", 0)):
-        stacks = StackArrays.of([StackVehicle(load_airframe(airframe))], World(), 0)
+        stacks = StackArrays.of([StackVehicle(load_airframe(airframe))], World())
         assert stacks.estimators[0]["odometry_control"] == bits
     flight = Flight(load_airframe("iris_vio"), EKF2_EV_CTRL=1)
     with flight.fleet:

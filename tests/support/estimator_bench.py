@@ -225,7 +225,7 @@ class Bench:
                 self.memories[i, k] = start_sensor(sensor, random, START)
         self.measurements = np.zeros(n, MEASUREMENT)
         self.estimators = np.zeros(n, ESTIMATOR)
-        self.estimators[:] = estimator_record(airframe, self.world, START)
+        self.estimators[:] = estimator_record(airframe, self.world)
         self.estimates = np.zeros(n, ESTIMATE)
         self.offsets = np.zeros((n, 3))
         self.stamp_error = 0

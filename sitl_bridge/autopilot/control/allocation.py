@@ -108,14 +108,13 @@ def allocate(allocation: Allocation, wrench: WrenchRecord, level: int, controls:
     3. Add the largest share of the yaw moment that then fits.
 
     Args:
-        allocation: ALLOCATION record; ``saturated`` becomes bits 0 thrust, 1 roll and pitch, 2 yaw not met.
+        allocation: ALLOCATION record.
         wrench: WRENCH record; ``unmet_thrust`` and ``unmet_moment`` become requested minus achieved values.
         level: SETPOINT.level.
         controls: (16,) commands, motors first; the rest becomes 0.
     """
     for k in range(controls.shape[0]):
         controls[k] = 0.0
-    allocation.saturated = 0
     wrench.unmet_thrust = 0.0
     for i in range(3):
         wrench.unmet_moment[i] = 0.0
@@ -184,18 +183,11 @@ def desaturate(allocation: Allocation, wrench: WrenchRecord) -> None:
     wrench.unmet_thrust = wrench.thrust
     for i in range(3):
         wrench.unmet_moment[i] = wrench.moment[i]
-    scale = 0.0
     for k in range(n):
         thrust[k] += share * inverse[k, 3] * missing
-        scale += allocation.thrust_max[k]
         wrench.unmet_thrust -= effect[0, k] * thrust[k]
         for i in range(3):
             wrench.unmet_moment[i] -= effect[1 + i, k] * thrust[k]
-    # Rounding errors do not count as saturation.
-    nothing = 1e-9 * scale
-    turned = max(abs(wrench.unmet_moment[0]), abs(wrench.unmet_moment[1])) > nothing
-    allocation.saturated = (1 if abs(wrench.unmet_thrust) > nothing else 0) + (2 if turned else 0)
-    allocation.saturated += 4 if abs(wrench.unmet_moment[2]) > nothing else 0
 
 
 @compiled

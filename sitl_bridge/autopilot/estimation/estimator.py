@@ -67,8 +67,6 @@ from sitl_bridge.base.kernels.rotations import axis_in_ned, to_ned
 
 ASSUMPTION_INTERVAL = 0.2
 """Interval between assumed measurements of rest or level flight, s (PX4 EKF2, ZeroVelocityUpdate)."""
-REST_VARIANCE = 1e-4
-"""Variance of the zero velocity assumed at rest, (m/s)^2."""
 REST_TIME = 1.0
 """Time of resting samples after which a vehicle counts as standing still, s."""
 STUCK_ROUNDED = 2.0
@@ -207,7 +205,7 @@ def _fuse_assumptions(estimator: Estimator) -> None:
         if now - estimator.still_since >= REST_TIME:
             estimator.assumed_at = now
             propagate_covariance(estimator)
-            fuse_zero_velocity(estimator, REST_VARIANCE)
+            fuse_zero_velocity(estimator)
             inject_correction(estimator)
             return
     elif now - _aiding_time(estimator) <= VALID_TIMEOUT:

@@ -91,7 +91,6 @@ class Estimator(Record):
     gate: Annotated[Floats, SOURCES]  # standard deviations
     fitted: Annotated[Ints, SOURCES]
     noisy: Annotated[Ints, SOURCES + INERTIAL]  # 1: readings hardly ever repeat
-    start_time: int  # us
     stride: int  # steps between entries of the ring
     # --- state
     aligned: int

@@ -54,6 +54,8 @@ MIN_TILT_COSINE = 0.7071
 range fusion)."""
 MIN_FLOW_DISTANCE = 0.03
 """Smallest distance to the ground at which optical flow is used, m."""
+REST_VARIANCE = 1e-4
+"""Variance of the zero velocity assumed at rest, (m/s)^2."""
 LEVEL_NOISE = 1.0
 """Standard deviation of a flying vehicle's horizontal acceleration, m/s^2: PX4's EKF2_GRAV_NOISE."""
 LeverArm = tuple[float, float, float, float, float, float]
@@ -448,13 +450,13 @@ def fuse_flow(
 
 
 @compiled
-def fuse_zero_velocity(estimator: Estimator, variance: float) -> None:
-    """Fuse a velocity of zero with the given variance."""
+def fuse_zero_velocity(estimator: Estimator) -> None:
+    """Fuse a velocity of zero."""
     estimator.past_age = 0.0
     for i in range(3):
         estimator.term_count = 0
         set_term(estimator, VELOCITY + i, 1.0)
-        fuse(estimator, -estimator.nominal[VELOCITY + i], variance, np.int64(-1), 0.0)
+        fuse(estimator, -estimator.nominal[VELOCITY + i], REST_VARIANCE, np.int64(-1), 0.0)
 
 
 @compiled

@@ -73,7 +73,7 @@ MIN_TIME_STEP = 0.004
 """Shortest time step for which the ring of past states covers the sensor latencies, s."""
 
 
-def estimator_record(airframe: Airframe, world: World, start_time: int) -> Records:
+def estimator_record(airframe: Airframe, world: World) -> Records:
     """Return the estimator record of one vehicle before its first sample.
 
     The estimator knows the airframe's sensors, the local gravity and magnetic field (both from Earth models
@@ -82,7 +82,6 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> Recor
 
     Args:
         airframe: the airframe; the first instance of each sensor kind is used.
-        start_time: us of simulated time.
 
     Returns:
         () ESTIMATOR.
@@ -96,7 +95,6 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> Recor
     estimator["magnetic_strength"] = strength
     estimator["magnetic_slope"] = field[2] / strength
     estimator["temperature"] = environment["sea_level_temperature"] - LAPSE_RATE * environment["height"]
-    estimator["start_time"] = start_time
     estimator["prior"][VELOCITY : VELOCITY + 3] = REST_VELOCITY**2
     estimator["prior"][POSITION : POSITION + 3] = REST_VELOCITY**2
     estimator["attitude"] = (1.0, 0.0, 0.0, 0.0)

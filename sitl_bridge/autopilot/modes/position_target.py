@@ -32,9 +32,9 @@ class PositionTarget:
         self.acceptance = 2.0
         self.speed = math.nan
 
-    def aim(self, kind: int, x: float, y: float, z: float, yaw: float = math.nan) -> None:
-        """Fly straight to another position and stop there."""
-        self.kind, self.x, self.y, self.z, self.yaw = kind, x, y, z, yaw
+    def aim(self, kind: int, x: float, y: float, z: float) -> None:
+        """Fly straight to another position, with the nose to it, and stop there."""
+        self.kind, self.x, self.y, self.z, self.yaw = kind, x, y, z, math.nan
         self.clear_path()
 
     def clear_path(self) -> None:

@@ -144,12 +144,14 @@ class Failsafe(VehiclePart):
         configured = self._values["COM_FAIL_ACT_T"]
         if configured != self._configured:
             self._configured = self._start_delay = configured
-        if armed != self._armed:
-            self._remove_ended(ON_MODE_CHANGE)
-            self.takeover = False
+        self.takeover = self.takeover and armed == self._armed
         mode_selected = mode_selected or intended is not self._intended
-        if mode_selected or self.takeover:
-            self._remove_ended(ON_MODE_CHANGE)
+        if mode_selected or self.takeover or armed != self._armed:
+            self._reactions = {
+                name: reaction
+                for name, reaction in self._reactions.items()
+                if reaction.condition_present or reaction.ends != ON_MODE_CHANGE
+            }
         self._delay = max(0.0, self._delay - dt)
         self._note_arming(armed, conditions, dt)
         self._react(intended, mission_finished, conditions)
@@ -274,11 +276,6 @@ class Failsafe(VehiclePart):
                 if reaction.ends == WHEN_CLEARED:
                     del self._reactions[name]
             reaction.seen = False
-
-    def _remove_ended(self, ends: int) -> None:
-        for name, reaction in list(self._reactions.items()):
-            if not reaction.condition_present and reaction.ends == ends:
-                del self._reactions[name]
 
     # ------------------------------------------------------------------ selection
 

@@ -121,9 +121,7 @@ def payloads_of(
     made: dict[str, tuple[Ints, Records]] = {}
     for message, name in PAYLOAD_NAMES.items():
         these = found[found[:, 1] == message]
-        fields = PAYLOADS.fields
-        assert fields is not None
-        dtype = fields[name][0]
+        dtype = PAYLOADS[name]
         # MAVLink 2 cuts trailing zeros off.
         place = np.arange(dtype.itemsize)
         index = these[:, 2:3] + place

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 class MavlinkMessage(Protocol):
     """A message of the dialect, as pymavlink makes it; its fields are attributes."""
 
-    get_msgId: Callable[[], int]  # noqa: N815
     get_type: Callable[[], str]
     get_srcSystem: Callable[[], int]  # noqa: N815
     get_srcComponent: Callable[[], int]  # noqa: N815
