@@ -76,7 +76,7 @@ class Commander:
     def __init__(self, facts: VehicleFacts, parameters: Parameters) -> None:
         self.facts = facts
         self.parameters = parameters
-        values = self._values = parameters.values
+        values = parameters.values
         hover = parameters.infos["MPC_THR_HOVER"]
         if values["MPC_THR_HOVER"] == hover.default:
             parameters.set("MPC_THR_HOVER", max(hover.minimum, min(hover.maximum, facts.hover_thrust)))
@@ -95,10 +95,7 @@ class Commander:
         self._asked = False
         self._checked = -CHECK_PERIOD
         self._takeoff_time = -1
-        self._connect()
-
-    def _connect(self) -> None:
-        values = self._values
+        self._values = values
         vehicle = Vehicle(values, self.send_text)
         self.state, self.land = vehicle.state, vehicle.land
         self._modes = FlightModeManager(vehicle)

@@ -10,7 +10,7 @@ import csv
 import itertools
 import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -84,9 +84,6 @@ class Parameters:
             for name, info in self.infos.items()
         }
         self.version = 0
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.infos)
 
     def __contains__(self, name: object) -> bool:
         return name in self.infos

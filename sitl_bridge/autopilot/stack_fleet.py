@@ -14,7 +14,7 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays, StackVehicle, prepare_step
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
-from sitl_bridge.base.arrays import AnyArray, Bytes
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.kernels.array_at import handles_of
@@ -203,10 +203,8 @@ class StackFleet(Closing):
                 link = self._frames.links[host.vehicle]
                 frame = pack(message, self._encoder, int(link["sequence"]), host.label)
                 link["sequence"] += 1
-                self._hand_over(host.vehicle, np.frombuffer(frame, np.uint8))
-
-    def _hand_over(self, i: int, frame: Bytes) -> None:
-        hand_over(frame.copy(), self._stack_handles, i, self.simulation.controls[i])
+                controls = self.simulation.controls[host.vehicle]
+                hand_over(np.frombuffer(frame, np.uint8).copy(), self._stack_handles, host.vehicle, controls)
 
     def _advance_kernel(self, count: int) -> None:
         s = self.simulation

@@ -99,10 +99,7 @@ def follow_setpoint(
     for i in range(3):
         if controller.follows[i] != FREE:
             a_d[i] += controller.reference_velocity_p[i] * (controller.e_i[i] - v_d[i])
-    asked = math.hypot(a_d[0], a_d[1])
-    if asked > level_limit:
-        a_d[0] *= level_limit / asked
-        a_d[1] *= level_limit / asked
+    limit_level(a_d, level_limit)
     a_d[2] = min(max(a_d[2], -controller.acceleration_up), controller.acceleration_down)
     for i in range(3):
         if controller.follows[i] != FREE:
@@ -164,12 +161,20 @@ def plan_velocity(controller: ControllerRecord, setpoint: Setpoint, level_limit:
 
 
 @compiled
+def limit_level(vector: Floats, limit: float) -> bool:
+    """Scale the horizontal part of a vector (3,) NED to a limit; return whether it exceeded it."""
+    size = math.hypot(vector[0], vector[1])
+    if size > limit:
+        vector[0] *= limit / size
+        vector[1] *= limit / size
+    return size > limit
+
+
+@compiled
 def limit_speed(setpoint: Setpoint, velocity: Floats) -> None:
     """Scale a velocity (3,) NED to the setpoint's limits; a limit of zero or less disables it."""
-    speed = math.hypot(velocity[0], velocity[1])
-    if speed > setpoint.max_horizontal_speed > 0.0:
-        velocity[0] *= setpoint.max_horizontal_speed / speed
-        velocity[1] *= setpoint.max_horizontal_speed / speed
+    if setpoint.max_horizontal_speed > 0.0:
+        limit_level(velocity, setpoint.max_horizontal_speed)
     if setpoint.max_up_speed > 0.0:
         velocity[2] = max(velocity[2], -setpoint.max_up_speed)
     if setpoint.max_down_speed > 0.0:
@@ -259,10 +264,7 @@ def limit_acceleration(controller: ControllerRecord, setpoint: Setpoint) -> int:
     limit = min(
         tilting_lift(controller) * math.tan(tilt_limit(setpoint)), math.sqrt(most * most - lift * lift)
     )
-    asked = math.hypot(a_c[0], a_c[1])
-    if asked > limit:
-        a_c[0] *= limit / asked
-        a_c[1] *= limit / asked
+    if limit_level(a_c, limit):
         limits += 1
     return limits
 
@@ -298,11 +300,7 @@ def integrate_errors(
         )
         if controller.follows[i] != FREE and not held:
             integral[i] += gain[i] * e_i[i] * dt
-    most = controller.gravity * math.tan(tilt_limit(setpoint))
-    size = math.hypot(integral[0], integral[1])
-    if size > most:
-        integral[0] *= most / size
-        integral[1] *= most / size
+    limit_level(integral, controller.gravity * math.tan(tilt_limit(setpoint)))
     limit = controller.vertical_integral_limit
     integral[2] = min(max(integral[2], -limit), limit)
 

@@ -128,10 +128,11 @@ class Endpoint(Closing):
         self._decoder = Decoder()
         self._seen: dict[tuple[int, Address], set[tuple[int, int]]] = {}
         """System and component ids that sent from an address to a local port."""
-        self._ports: list[_Port] = []
+        self._ports: dict[int, _Port] = {}
         try:
             for name, remote in remote_ports(instance).items():
-                self._ports.append(_Port(name, STACK_PORTS[name] + instance, remote))
+                local = STACK_PORTS[name] + instance
+                self._ports[local] = _Port(name, local, remote)
         except UserError:
             self.close()
             raise
@@ -140,13 +141,13 @@ class Endpoint(Closing):
     @property
     def sockets(self) -> list[int]:
         """File descriptors on which messages arrive."""
-        return [port.socket.fileno() for port in self._ports]
+        return [port.socket.fileno() for port in self._ports.values()]
 
     def close(self) -> None:
         """Close all ports."""
-        for port in self._ports:
+        for port in self._ports.values():
             port.socket.close()
-        self._ports = []
+        self._ports = {}
 
     # ------------------------------------------------------------------ each time step
 
@@ -162,17 +163,14 @@ class Endpoint(Closing):
         self._probe_peers(now, wall)
         for (local, address), messages in self.services.poll(now, wall, ticked=ticked):
             with self.services.report_faults(f"Telemetry for {address[0]}:{address[1]}", now):
-                self._send(self._port(local), address, messages)
+                self._send(self._ports[local], address, messages)
 
     def receive(self, now: int, wall: int) -> None:
         """Read and answer received messages, and drop peers that refuse datagrams."""
-        for port in self._ports:
+        for port in self._ports.values():
             self._receive(port, now, wall)
             for address in port.refusals():
                 self._drop_peer(port, address)
-
-    def _port(self, local: int) -> _Port:
-        return next(port for port in self._ports if port.local == local)
 
     def _receive(self, port: _Port, now: int, wall: int) -> None:
         for _ in range(MAX_READS):
@@ -198,7 +196,7 @@ class Endpoint(Closing):
         system, component = getattr(message, "target_system", 0), getattr(message, "target_component", 0)
         if (system, component) == (self.services.source.system_id, AUTOPILOT):
             return
-        for port in self._ports:
+        for port in self._ports.values():
             for address in (port.home, *port.peers):
                 if (port, address) == origin:
                     continue
@@ -232,7 +230,7 @@ class Endpoint(Closing):
         if 0 <= wall - self._probed < SECOND:
             return
         self._probed = wall
-        for port in self._ports:
+        for port in self._ports.values():
             if not port.present:
                 self._send(port, port.home, [heartbeat(self.services.snapshot(now))])
                 # On the local computer, a refusal arrives before sendto returns.

@@ -113,10 +113,8 @@ class Heading:
     def turn(self, wanted: float, dt: float, rate: float, acceleration: float, forward: float = 0.0) -> None:
         """Turn for ``dt`` s the shorter way towards ``wanted``, which turns at the rate ``forward``."""
         error = wrap_angle(wanted - self.yaw)
-        away = abs(error)
-        # Largest rate from which ``acceleration`` can stop in time, linear near the end.
-        knee = acceleration / (SETTLING * SETTLING)
-        target = SETTLING * away if away < knee else math.sqrt(2.0 * acceleration * (away - 0.5 * knee))
+        # Largest rate from which ``acceleration`` can stop in time: likewise, one derivative lower.
+        target = limited_acceleration(abs(error), math.inf, acceleration)
         target = forward + math.copysign(target, error)
         target = max(-rate, min(rate, target))
         limit = acceleration * dt
