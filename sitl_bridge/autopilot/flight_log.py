@@ -31,17 +31,51 @@ INERTIAL, _MAGNETOMETER, _BAROMETER, _RECEIVER, _RANGE_FINDER = 1310988, 197388,
 """Device ids, those of PX4's simulated sensors."""
 
 
-class EstimateLog:
-    """Logs one vehicle's estimate, its sensors and the truth.
+NAME = "sitl-bridge built-in flight stack"
+
+SLOW = 5
+"""Updates between samples of what changes slowly: battery, home, biases."""
+
+_ARMED, _DISARMED = 2, 1
+"""VehicleStatus.msg, arming_state."""
+
+_ROTARY_WING = 1
+"""VehicleStatus.msg, vehicle_type."""
+
+_STICKS = 2
+"""ManualControlSetpoint.msg, SOURCE_MAVLINK_0."""
+
+
+class StackLog:
+    """Logs one vehicle, at every update of its commander.
 
     Args:
-        log: the file's topics.
-        pilot: whose records are read.
+        path: of the file, in a directory that exists; or the memory that keeps some topics in its place.
+        start: us.
+        airframe: its name.
+        pilot: of the vehicle; its records, commander and parameters are read.
     """
 
-    def __init__(self, log: TopicLog, pilot: Pilot) -> None:
-        self._put = log.put
-        self._sensors = log.keeps(
+    def __init__(self, path: Path | TopicMemory, start: int, airframe: str, pilot: Pilot) -> None:
+        self._parameters = dict(pilot.parameters.values)
+        info: dict[str, str | int] = {
+            "sys_name": NAME,
+            "ver_hw": "simulation",
+            "ver_sw": __version__,
+            "ver_sw_release": _release(__version__),
+            "sys_autostart": airframe,
+            "time_ref_utc": 0,
+            "ver_data_format": 2,
+        }
+        topics = TopicLog(path, start, info, self._parameters)
+        self._file, self._put = topics.file, topics.put
+        self._commands = topics.keeps(
+            "vehicle_attitude_setpoint",
+            "vehicle_rates_setpoint",
+            "vehicle_thrust_setpoint",
+            "vehicle_torque_setpoint",
+        )
+        self._sensors = topics.keeps(
             "sensor_combined",
             "vehicle_acceleration",
             "sensor_baro",
@@ -50,17 +84,32 @@ class EstimateLog:
             "sensor_gps",
             "vehicle_gps_position",
         )
-        self._places = log.keeps("vehicle_global_position")
-        self._innovations = log.keeps("estimator_innovations", "estimator_innovation_variances")
+        self._global_position = topics.keeps("vehicle_global_position")
+        self._innovations = topics.keeps("estimator_innovations", "estimator_innovation_variances")
+        self._local_setpoint = topics.keeps("vehicle_local_position_setpoint")
+        self._actuators = topics.keeps("actuator_outputs", "actuator_motors")
+        self._slow = topics.keeps("battery_status", "home_position", "estimator_sensor_bias")
         self._pilot = pilot
+        self._version = -1
+        self._now = start
+        self._count = 0
+        self._discharged = 0.0  # mAh
+        self._target: tuple[object, ...] = ()
         self._rejected: list[int] = []
         self._gps_time = 0
         self._truth_time = 0
         self._truth_frame: Projection | None = None
         self._truth_origin: dict[str, float] = {}
 
+    def say(self, severity: int, text: str) -> None:
+        """Log a status text at the time of the last samples."""
+        self._file.say(self._now, severity, text)
+
     def write(self, now: int) -> None:
         """One sample of everything at ``now`` (us)."""
+        seconds, self._now = (now - self._now) * 1e-6, now
+        slow = self._count % SLOW == 0
+        self._count += 1
         self._write_motion(now)
         if self._sensors:
             self._write_sensors(now)
@@ -69,6 +118,24 @@ class EstimateLog:
             self._write_gps(now)
         self._write_estimator(now)
         self._write_truth(now)
+        self._write_setpoints(now)
+        if self._actuators:
+            self._write_actuators(now)
+        self._write_target(now)
+        self._write_manual_control(now)
+        self._discharged += max(_finite(self._pilot.commander.battery_state.current), 0.0) * seconds / 3.6
+        self._write_status(now)
+        if slow and self._slow:
+            self._write_slow(now)
+        if slow:
+            self._write_parameters()
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+    # ------------------------------------------------------------------ motion and sensors
 
     def _write_motion(self, now: int) -> None:
         estimate = self._pilot.estimate
@@ -112,7 +179,7 @@ class EstimateLog:
         self._put("vehicle_attitude", now, q=q)
         self._put("vehicle_angular_velocity", now, xyz=estimate["angular_velocity"].tolist())
         projection = self._pilot.commander.state.projection
-        if known and projection is not None and self._places:
+        if known and projection is not None and self._global_position:
             here = projection.point(position[0], position[1])
             self._put(
                 "vehicle_global_position",
@@ -284,105 +351,6 @@ class EstimateLog:
         )
         self._put("vehicle_global_position_groundtruth", now, **name_values(("lat", "lon", "alt"), place))
 
-
-def _by_source(table: list[list[float]]) -> dict[str, float | list[float]]:
-    """Innovations or their variances, by PX4's fields."""
-    position, velocity = table[records.GPS_POSITION], table[records.GPS_VELOCITY]
-    return {
-        "gps_hpos": position[:2],
-        "gps_vpos": position[2],
-        "gps_hvel": velocity[:2],
-        "gps_vvel": velocity[2],
-        "baro_vpos": table[records.BARO_HEIGHT][0],
-        "rng_vpos": table[records.RANGE_HEIGHT][0],
-        "hagl": table[records.RANGE_HEIGHT][0],
-        "heading": table[records.MAGNETIC_HEADING][0],
-        "flow": table[records.FLOW_VELOCITY][:2],
-    }
-
-
-NAME = "sitl-bridge built-in flight stack"
-
-SLOW = 5
-"""Updates between samples of what changes slowly: battery, home, biases."""
-
-_ARMED, _DISARMED = 2, 1
-"""VehicleStatus.msg, arming_state."""
-
-_ROTARY_WING = 1
-"""VehicleStatus.msg, vehicle_type."""
-
-_STICKS = 2
-"""ManualControlSetpoint.msg, SOURCE_MAVLINK_0."""
-
-
-class StackLog:
-    """Logs one vehicle, at every update of its commander.
-
-    Args:
-        path: of the file, in a directory that exists; or the memory that keeps some topics in its place.
-        start: us.
-        airframe: its name.
-        pilot: of the vehicle; its records, commander and parameters are read.
-    """
-
-    def __init__(self, path: Path | TopicMemory, start: int, airframe: str, pilot: Pilot) -> None:
-        self._parameters = dict(pilot.parameters.values)
-        info: dict[str, str | int] = {
-            "sys_name": NAME,
-            "ver_hw": "simulation",
-            "ver_sw": __version__,
-            "ver_sw_release": _release(__version__),
-            "sys_autostart": airframe,
-            "time_ref_utc": 0,
-            "ver_data_format": 2,
-        }
-        topics = TopicLog(path, start, info, self._parameters)
-        self._file, self._put = topics.file, topics.put
-        self._commands = topics.keeps(
-            "vehicle_attitude_setpoint",
-            "vehicle_rates_setpoint",
-            "vehicle_thrust_setpoint",
-            "vehicle_torque_setpoint",
-        )
-        self._places = topics.keeps("vehicle_local_position_setpoint")
-        self._actuators = topics.keeps("actuator_outputs", "actuator_motors")
-        self._slow = topics.keeps("battery_status", "home_position", "estimator_sensor_bias")
-        self._estimate_log = EstimateLog(topics, pilot)
-        self._pilot = pilot
-        self._version = -1
-        self._now = start
-        self._count = 0
-        self._discharged = 0.0  # mAh
-        self._target: tuple[object, ...] = ()
-
-    def say(self, severity: int, text: str) -> None:
-        """Log a status text at the time of the last samples."""
-        self._file.say(self._now, severity, text)
-
-    def write(self, now: int) -> None:
-        """One sample of everything at ``now`` (us)."""
-        seconds, self._now = (now - self._now) * 1e-6, now
-        slow = self._count % SLOW == 0
-        self._count += 1
-        self._estimate_log.write(now)
-        self._write_setpoints(now)
-        if self._actuators:
-            self._write_actuators(now)
-        self._write_target(now)
-        self._write_manual_control(now)
-        self._discharged += max(_finite(self._pilot.commander.battery_state.current), 0.0) * seconds / 3.6
-        self._write_status(now)
-        if slow and self._slow:
-            self._write_slow(now)
-        if slow:
-            self._write_parameters()
-        self._file.flush()
-
-    def close(self) -> None:
-        """Finish the file."""
-        self._file.close()
-
     # ------------------------------------------------------------------ setpoints and outputs
 
     def _write_setpoints(self, now: int) -> None:
@@ -393,7 +361,7 @@ class StackLog:
             vectors = {name: setpoint[name].tolist() for name in ("position", "velocity", "acceleration")}
             turn = {"yaw": float(setpoint["yaw"]), "yawspeed": float(setpoint["yaw_rate"])}
             self._put("trajectory_setpoint", now, **vectors, **turn)
-            if self._places:
+            if self._local_setpoint:
                 self._put(
                     "vehicle_local_position_setpoint",
                     now,
@@ -537,6 +505,22 @@ class StackLog:
             if value != self._parameters[name]:
                 self._parameters[name] = value
                 self._file.parameter(name, value)
+
+
+def _by_source(table: list[list[float]]) -> dict[str, float | list[float]]:
+    """Innovations or their variances, by PX4's fields."""
+    position, velocity = table[records.GPS_POSITION], table[records.GPS_VELOCITY]
+    return {
+        "gps_hpos": position[:2],
+        "gps_vpos": position[2],
+        "gps_hvel": velocity[:2],
+        "gps_vvel": velocity[2],
+        "baro_vpos": table[records.BARO_HEIGHT][0],
+        "rng_vpos": table[records.RANGE_HEIGHT][0],
+        "hagl": table[records.RANGE_HEIGHT][0],
+        "heading": table[records.MAGNETIC_HEADING][0],
+        "flow": table[records.FLOW_VELOCITY][:2],
+    }
 
 
 def _finite(value: float) -> float:
