@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sitl_bridge.base.kernels.record import Packed
-
 FAULTS = {
     "bad_checksums": (
         "sent a frame with a wrong checksum; such frames are ignored",
@@ -37,32 +35,6 @@ FAULTS = {
     ),
 }
 """Counters of a LINK: the message about the first one, and the noun after their number."""
-
-
-class FaultCounts:
-    """Totals of each vehicle over all its connections."""
-
-    def __init__(self, vehicles: int) -> None:
-        self._past: list[dict[str, int]] = [dict.fromkeys(FAULTS, 0) for _ in range(vehicles)]
-        self._reported: set[tuple[int, str]] = set()
-
-    def of(self, vehicle: int, link: Packed) -> dict[str, int]:
-        """Counts by kind, including zeros."""
-        return {kind: past + int(link[kind]) for kind, past in self._past[vehicle].items()}
-
-    def end_connection(self, vehicle: int, link: Packed) -> None:
-        """Keep the counts of a link that is about to be cleared."""
-        self._past[vehicle] = self.of(vehicle, link)
-
-    def new_messages(self, vehicle: int, link: Packed) -> list[str]:
-        """Messages about kinds that have not been reported for this vehicle before."""
-        fresh = [
-            kind
-            for kind, count in self.of(vehicle, link).items()
-            if count and (vehicle, kind) not in self._reported
-        ]
-        self._reported.update((vehicle, kind) for kind in fresh)
-        return [FAULTS[kind][0] for kind in fresh]
 
 
 def fault_texts(counts: Mapping[str, int]) -> list[str]:

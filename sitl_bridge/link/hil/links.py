@@ -12,7 +12,7 @@ import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.link.hil.link_errors import FaultCounts
+from sitl_bridge.link.hil.link_errors import FAULTS
 from sitl_bridge.link.hil.link_sockets import LinkSockets, is_busy, is_stopped
 from sitl_bridge.link.hil.link_state import (
     LINK,
@@ -72,7 +72,8 @@ class Links:
         self._restart, self._prompt = restart, prompt
         self._flown: set[int] = set()  # vehicles whose flight stack has gone
         self._encoder = mavlink.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=COMPONENT_ID)
-        self._faults = FaultCounts(len(ports))
+        self._past_faults = [dict.fromkeys(FAULTS, 0) for _ in ports]  # of connections that have ended
+        self._reported_faults: set[tuple[int, str]] = set()  # vehicle, kind
         self._faults_due = 0.0
         self._reported_stalls: dict[int, int] = {}  # vehicle: its answers when its stall was reported
         self.extensions: dict[int, tuple[int, int]] = {}  # vehicle: its answers, longer waits since
@@ -97,7 +98,7 @@ class Links:
                 state=LinkState(int(link["state"])),
                 answers=int(link["answers"]),
                 armed=bool(int(link["mode"]) & ARMED),
-                faults=self._faults.of(i, link),
+                faults=self._faults_of(i),
             )
             for i, (port, link) in enumerate(zip(self.ports, self._records, strict=True))
         )
@@ -155,7 +156,7 @@ class Links:
             if link["state"] != LinkState.CLOSED:
                 continue
             self._report_faults_of(i)
-            self._faults.end_connection(i, link)
+            self._past_faults[i] = self._faults_of(i)
             self.sockets.drop(i)
             if self._reported_stalls.pop(i, None) is not None:
                 self._note_stall(i, False)
@@ -267,8 +268,15 @@ class Links:
                 self._report_faults_of(i)
 
     def _report_faults_of(self, vehicle: int) -> None:
-        for message in self._faults.new_messages(vehicle, self._records[vehicle]):
-            self._say(vehicle, f"the flight stack {message}")
+        for kind, count in self._faults_of(vehicle).items():
+            if count and (vehicle, kind) not in self._reported_faults:
+                self._reported_faults.add((vehicle, kind))
+                self._say(vehicle, f"the flight stack {FAULTS[kind][0]}")
+
+    def _faults_of(self, vehicle: int) -> dict[str, int]:
+        """Wrong input over all of a vehicle's connections by kind, including zeros."""
+        link = self._records[vehicle]
+        return {kind: past + int(link[kind]) for kind, past in self._past_faults[vehicle].items()}
 
     def _say(self, vehicle: int, message: str) -> None:
         self._notify(f"port {self.ports[vehicle]}: {message}")
