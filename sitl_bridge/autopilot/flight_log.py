@@ -6,6 +6,7 @@ The log names the stack that flew: ``sys_name`` is not PX4.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,15 @@ from sitl_bridge import __version__
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.control.records import USER
 from sitl_bridge.autopilot.modes.position_target import IDLE
-from sitl_bridge.autopilot.topic_log import TopicLog, name_values
+from sitl_bridge.autopilot.process import LOG_ENDED
+from sitl_bridge.autopilot.topic_log import Row, formats, name_values, topics
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
 from sitl_bridge.core.world.atmosphere import pressure_altitude
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.record.topic_memory import TopicMemory
+from sitl_bridge.record.ulog_writer import UlogWriter
 
 if TYPE_CHECKING:
     from sitl_bridge.autopilot.pilot import Pilot
@@ -67,15 +70,20 @@ class StackLog:
             "time_ref_utc": 0,
             "ver_data_format": 2,
         }
-        topics = TopicLog(path, start, info, self._parameters)
-        self._file, self._put = topics.file, topics.put
-        self._commands = topics.keeps(
+        self._file: UlogWriter | TopicMemory
+        if isinstance(path, TopicMemory):
+            self._file, kept = path, path.topics
+        else:
+            self._file = UlogWriter(path, start, formats(), topics(), info, self._parameters, _report_end)
+            kept = topics()
+        self._rows = {topic: Row(topic) for topic in kept}
+        self._commands = self._keeps(
             "vehicle_attitude_setpoint",
             "vehicle_rates_setpoint",
             "vehicle_thrust_setpoint",
             "vehicle_torque_setpoint",
         )
-        self._sensors = topics.keeps(
+        self._sensors = self._keeps(
             "sensor_combined",
             "vehicle_acceleration",
             "sensor_baro",
@@ -84,11 +92,11 @@ class StackLog:
             "sensor_gps",
             "vehicle_gps_position",
         )
-        self._global_position = topics.keeps("vehicle_global_position")
-        self._innovations = topics.keeps("estimator_innovations", "estimator_innovation_variances")
-        self._local_setpoint = topics.keeps("vehicle_local_position_setpoint")
-        self._actuators = topics.keeps("actuator_outputs", "actuator_motors")
-        self._slow = topics.keeps("battery_status", "home_position", "estimator_sensor_bias")
+        self._global_position = self._keeps("vehicle_global_position")
+        self._innovations = self._keeps("estimator_innovations", "estimator_innovation_variances")
+        self._local_setpoint = self._keeps("vehicle_local_position_setpoint")
+        self._actuators = self._keeps("actuator_outputs", "actuator_motors")
+        self._slow = self._keeps("battery_status", "home_position", "estimator_sensor_bias")
         self._pilot = pilot
         self._version = -1
         self._now = start
@@ -100,6 +108,26 @@ class StackLog:
         self._truth_time = 0
         self._truth_frame: Projection | None = None
         self._truth_origin: dict[str, float] = {}
+
+    def _keeps(self, *names: str) -> bool:
+        """Whether samples of any of these topics are kept."""
+        return any(name in self._rows for name in names)
+
+    def _put(self, topic: str, now: int, **values: float | Sequence[float]) -> None:
+        """Write a sample of a topic that is kept; a dot in a field's name is given as two underscores."""
+        row = self._rows.get(topic)
+        if row is None:
+            return
+        flat = row.unknown.copy()
+        for name, value in values.items():
+            at = row.place[name]
+            if isinstance(value, (int, float)):
+                flat[at] = value
+            else:
+                flat[at : at + len(value)] = value
+        if row.sampled is not None:
+            flat[row.sampled] = now
+        self._file.write(topic, now, *flat)
 
     def say(self, severity: int, text: str) -> None:
         """Log a status text at the time of the last samples."""
@@ -521,6 +549,11 @@ def _by_source(table: list[list[float]]) -> dict[str, float | list[float]]:
         "heading": table[records.MAGNETIC_HEADING][0],
         "flow": table[records.FLOW_VELOCITY][:2],
     }
+
+
+def _report_end(line: str) -> None:
+    """Print a line for the program that started the stack's process."""
+    print(f"{LOG_ENDED}{line}", flush=True)
 
 
 def _finite(value: float) -> float:
