@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sitl_bridge import __version__
 from sitl_bridge.autopilot import records
+from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.control.records import USER
 from sitl_bridge.autopilot.modes.position_target import IDLE
 from sitl_bridge.autopilot.process import LOG_ENDED
 from sitl_bridge.autopilot.topic_log import Row, formats, name_values, topics
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
 from sitl_bridge.core.world.atmosphere import pressure_altitude
@@ -23,9 +25,6 @@ from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_writer import UlogWriter
-
-if TYPE_CHECKING:
-    from sitl_bridge.autopilot.pilot import Pilot
 
 GAUSS = 1e4
 """One tesla."""
@@ -49,6 +48,20 @@ _STICKS = 2
 """ManualControlSetpoint.msg, SOURCE_MAVLINK_0."""
 
 
+class LoggedStack(Protocol):
+    """What the log reads of a vehicle's stack, and never writes."""
+
+    commander: Commander
+    estimate: Packed  # () ESTIMATE
+    setpoint: Packed  # () SETPOINT
+    reader: Packed  # () READER
+    controller: Packed  # () CONTROLLER
+    wrench: Packed  # () WRENCH
+    controls: Floats  # (16,) motor commands
+    full_thrust: float  # N, all rotors at full command
+    full_moment: list[float]  # (3,) N m, the greatest about each body axis
+
+
 class StackLog:
     """Logs one vehicle, at every update of its commander.
 
@@ -56,11 +69,11 @@ class StackLog:
         path: of the file, in a directory that exists; or the memory that keeps some topics in its place.
         start: us.
         airframe: its name.
-        pilot: of the vehicle; its records, commander and parameters are read.
+        stack: the vehicle's, which pilot.py is.
     """
 
-    def __init__(self, path: Path | TopicMemory, start: int, airframe: str, pilot: Pilot) -> None:
-        self._parameters = dict(pilot.parameters.values)
+    def __init__(self, path: Path | TopicMemory, start: int, airframe: str, stack: LoggedStack) -> None:
+        self._parameters = dict(stack.commander.parameters.values)
         info: dict[str, str | int] = {
             "sys_name": NAME,
             "ver_hw": "simulation",
@@ -97,7 +110,7 @@ class StackLog:
         self._local_setpoint = self._keeps("vehicle_local_position_setpoint")
         self._actuators = self._keeps("actuator_outputs", "actuator_motors")
         self._slow = self._keeps("battery_status", "home_position", "estimator_sensor_bias")
-        self._pilot = pilot
+        self._stack = stack
         self._version = -1
         self._now = start
         self._count = 0
@@ -151,7 +164,7 @@ class StackLog:
             self._write_actuators(now)
         self._write_target(now)
         self._write_manual_control(now)
-        self._discharged += max(_finite(self._pilot.commander.battery_state.current), 0.0) * seconds / 3.6
+        self._discharged += max(_finite(self._stack.commander.battery_state.current), 0.0) * seconds / 3.6
         self._write_status(now)
         if slow and self._slow:
             self._write_slow(now)
@@ -166,7 +179,7 @@ class StackLog:
     # ------------------------------------------------------------------ motion and sensors
 
     def _write_motion(self, now: int) -> None:
-        estimate = self._pilot.estimate
+        estimate = self._stack.estimate
         valid = int(estimate["valid"])
         latitude, longitude, altitude = estimate["origin"].tolist()
         known = bool(valid & records.GLOBAL)
@@ -206,7 +219,7 @@ class StackLog:
         )
         self._put("vehicle_attitude", now, q=q)
         self._put("vehicle_angular_velocity", now, xyz=estimate["angular_velocity"].tolist())
-        projection = self._pilot.commander.state.projection
+        projection = self._stack.commander.state.projection
         if known and projection is not None and self._global_position:
             here = projection.point(position[0], position[1])
             self._put(
@@ -222,8 +235,8 @@ class StackLog:
             )
 
     def _write_sensors(self, now: int) -> None:
-        m = self._pilot.reader["measurement"]
-        bias = self._pilot.estimate["accelerometer_bias"].tolist()
+        m = self._stack.reader["measurement"]
+        bias = self._stack.estimate["accelerometer_bias"].tolist()
         force = m["accelerometer"].tolist()
         self._put(
             "sensor_combined",
@@ -247,8 +260,8 @@ class StackLog:
             self._put("vehicle_magnetometer", now, device_id=_MAGNETOMETER, magnetometer_ga=field)
 
     def _write_range(self, now: int) -> None:
-        distance = float(self._pilot.reader["measurement"]["range"])
-        if math.isfinite(distance) and "range_finder" in self._pilot.commander.facts.sensors:
+        distance = float(self._stack.reader["measurement"]["range"])
+        if math.isfinite(distance) and "range_finder" in self._stack.commander.facts.sensors:
             self._put(
                 "distance_sensor",
                 now,
@@ -259,7 +272,7 @@ class StackLog:
             )
 
     def _write_gps(self, now: int) -> None:
-        m = self._pilot.reader["measurement"]
+        m = self._stack.reader["measurement"]
         if int(m["gps_time"]) == self._gps_time:
             return
         self._gps_time = int(m["gps_time"])
@@ -291,7 +304,7 @@ class StackLog:
     # ------------------------------------------------------------------ the estimator
 
     def _write_estimator(self, now: int) -> None:
-        estimate = self._pilot.estimate
+        estimate = self._stack.estimate
         ratio = [math.sqrt(max(x, 0.0)) for x in estimate["test_ratio"].tolist()]
         north, east, down = estimate["position_deviation"].tolist()
         self._put(
@@ -345,7 +358,7 @@ class StackLog:
             cs_opt_flow=fused[records.FLOW_VELOCITY],
             cs_mag_hdg=fused[records.MAGNETIC_HEADING],
             cs_mag=fused[records.MAGNETIC_HEADING],
-            cs_in_air=self._pilot.commander.landed_state != mavlink.MAV_LANDED_STATE_ON_GROUND,
+            cs_in_air=self._stack.commander.landed_state != mavlink.MAV_LANDED_STATE_ON_GROUND,
             reject_hor_vel=fresh[records.GPS_VELOCITY],
             reject_ver_vel=fresh[records.GPS_VELOCITY],
             reject_hor_pos=fresh[records.GPS_POSITION],
@@ -359,7 +372,7 @@ class StackLog:
     # ------------------------------------------------------------------ the truth
 
     def _write_truth(self, now: int) -> None:
-        reader = self._pilot.reader
+        reader = self._stack.reader
         time = int(reader["truth_time"])
         if time == self._truth_time:
             return
@@ -382,7 +395,7 @@ class StackLog:
     # ------------------------------------------------------------------ setpoints and outputs
 
     def _write_setpoints(self, now: int) -> None:
-        s = self._pilot
+        s = self._stack
         setpoint, controller = s.setpoint, s.controller
         level = int(setpoint["level"])
         if level == records.TRAJECTORY:
@@ -422,14 +435,14 @@ class StackLog:
         self._put("vehicle_torque_setpoint", now, xyz=shares)
 
     def _write_actuators(self, now: int) -> None:
-        controls = self._pilot.controls.tolist()
-        count = self._pilot.commander.facts.motors
+        controls = self._stack.controls.tolist()
+        count = self._stack.commander.facts.motors
         self._put("actuator_outputs", now, noutputs=count, output=controls)
         self._put("actuator_motors", now, control=controls[:count])
 
     def _write_target(self, now: int) -> None:
         """Log the begin and end of the leg, whenever they change."""
-        commander = self._pilot.commander
+        commander = self._stack.commander
         target, projection = commander.navigator.target, commander.state.projection
         there = (target.kind, target.before, target.x, target.y, target.z)
         if there == self._target:
@@ -448,7 +461,7 @@ class StackLog:
         self._put("position_setpoint_triplet", now, **values)
 
     def _write_manual_control(self, now: int) -> None:
-        sticks = self._pilot.commander.sticks
+        sticks = self._stack.commander.sticks
         if sticks.time < 0:
             return
         self._put(
@@ -465,7 +478,7 @@ class StackLog:
     # ------------------------------------------------------------------ status
 
     def _write_status(self, now: int) -> None:
-        commander = self._pilot.commander
+        commander = self._stack.commander
         self._put(
             "vehicle_status",
             now,
@@ -488,7 +501,7 @@ class StackLog:
         )
 
     def _write_slow(self, now: int) -> None:
-        commander, estimate = self._pilot.commander, self._pilot.estimate
+        commander, estimate = self._stack.commander, self._stack.estimate
         battery = commander.battery_state
         self._put(
             "battery_status",
@@ -525,7 +538,7 @@ class StackLog:
         )
 
     def _write_parameters(self) -> None:
-        parameters = self._pilot.parameters
+        parameters = self._stack.commander.parameters
         if parameters.version == self._version:
             return
         self._version = parameters.version

@@ -49,7 +49,6 @@ class Pilot:
 
     Attributes:
         own_controller: the user's, to be run by :meth:`run_own_controller` after every step; or None.
-        full_thrust: N, all rotors at full command; ``full_moment`` N m, the greatest about each body axis.
 
     Raises:
         UserError: for a parameter or a controller that does not exist.

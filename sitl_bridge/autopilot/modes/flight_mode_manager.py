@@ -152,19 +152,17 @@ class FlightModeManager(VehiclePart):
             output.clear(records.IDLE)
 
     def _run_task(self, mode: Mode, now: int, dt: float) -> None:
+        self._wants_takeoff = False
         if mode is flight_modes.OFFBOARD:
-            target = self.offboard.target
-            self._wants_takeoff = target is not None and follow_offboard(
-                target, self._state, self._land, self.output
-            )
+            if self.offboard.target is not None:
+                self._wants_takeoff = follow_offboard(
+                    self.offboard.target, self._state, self._land, self.output
+                )
         elif mode is flight_modes.DESCEND:
-            self._wants_takeoff = False
             descend(self._values, self._state, self._land, self._blind_descent, self.output)
         elif mode is flight_modes.ORBIT:
-            self._wants_takeoff = False
             self.orbit.update(dt)
         elif mode is flight_modes.AUTO_FOLLOW:
-            self._wants_takeoff = False
             self.follow.update(now, dt)
         elif mode.automatic:
             self._fly_automatic(now, dt)
