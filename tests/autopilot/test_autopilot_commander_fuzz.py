@@ -21,7 +21,7 @@ from sitl_bridge.plan.plan_upload import MissionItem
 
 RESULTS = range(7)  # MAV_RESULT
 ODD = (math.nan, math.inf, -math.inf, 3.4e38, -3.4e38, 1e-45, 2.0**31, 2.0**63, -0.0, 0.5, 65536.0)
-NAMES = tuple(Parameters())
+NAMES = tuple(Parameters().infos)
 
 numbers = st.one_of(
     st.sampled_from(ODD), st.integers(-5, 30).map(float), st.floats(width=32), st.just(math.nan)
