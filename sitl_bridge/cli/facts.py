@@ -361,14 +361,6 @@ def plan_facts(path: Path) -> Facts:
     }
 
 
-def _validate_format(path: Path) -> None:
-    """Refuse missions of other ground stations, which are no YAML."""
-    from sitl_bridge.plan.plan_file import MAX_FILE_BYTES, validate_format  # likewise
-
-    if path.suffix.lower() not in (".yaml", ".yml"):
-        validate_format(read_text(path, MAX_FILE_BYTES), str(path))
-
-
 def _find_mission(name: str) -> Path:
     from sitl_bridge.session.mission_file import find_mission  # likewise
 
@@ -478,7 +470,10 @@ def derive_facts(file: str, flight: Path | None = None, given: FlightOptions | N
     if Path(file).suffix.lower() in SDF_SUFFIXES:
         return world_facts(load_world(Path(file)))
     path = _find(file)
-    _validate_format(path)
+    if path.suffix.lower() not in (".yaml", ".yml"):  # missions of other ground stations are no YAML
+        from sitl_bridge.plan.plan_file import MAX_FILE_BYTES, validate_format  # as in plan_facts
+
+        validate_format(read_text(path, MAX_FILE_BYTES), str(path))
     document = read(path)
     if document.data.get("fileType") == "Plan":
         return plan_facts(path)

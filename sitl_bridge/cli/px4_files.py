@@ -27,15 +27,15 @@ def px4_files(
     `px4-rc.simulator` sets the parameters, `px4-rc.mavlink` a port for each instance from 10 on.  With
     --board it is a file of parameters that QGroundControl loads into a board (docs/hitl.md).
     """
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+
     if board:
-        from sitl_bridge.core.vehicle.airframe_file import load_airframe
         from sitl_bridge.link.px4.board_parameters import write_board_file
 
         if battery or speed != "1":
             raise UserError("--board: a board runs at real time and makes up its battery; leave out the rest")
         typer.echo(write_board_file(directory, load_airframe(airframe)))
         return
-    from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.link.px4.airframe_parameters import parameters_for
     from sitl_bridge.link.px4.startup import write_startup_files
     from sitl_bridge.link.px4.versions import rename_for
