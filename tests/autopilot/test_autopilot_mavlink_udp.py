@@ -116,6 +116,18 @@ def listen_come_and_go(endpoint: Endpoint) -> None:
     assert not endpoint.services.links  # it has gone
 
 
+@linux
+def test_who_listens_when_time_begins_hears_of_the_first_tick_however_long_the_stack_has_waited(
+    endpoint: Endpoint,
+) -> None:
+    for wall in range(0, 2 * SECOND, 70_000):
+        endpoint.poll(0, wall, ticked=False)
+    with Peer(14030 + INSTANCE) as listener:
+        for now in range(0, 100_000, 50_000):
+            endpoint.poll(now, 2 * SECOND + now // 60)
+        assert "ATTITUDE" in kinds(listener.heard())
+
+
 def test_whoever_sends_to_a_local_port_becomes_a_peer_and_is_answered_alone(endpoint: Endpoint) -> None:
     with Peer() as one, Peer() as two:
         for peer in (one, two):

@@ -136,7 +136,7 @@ class Endpoint(Closing):
         except UserError:
             self.close()
             raise
-        self._probed = -SECOND
+        self._probed, self._ticked = -SECOND, False
 
     @property
     def sockets(self) -> list[int]:
@@ -160,6 +160,8 @@ class Endpoint(Closing):
             ticked: as of :meth:`Services.poll`.
         """
         self.receive(now, wall)
+        if ticked and not self._ticked:  # who listens when time begins hears of it from the first tick on
+            self._ticked, self._probed = True, wall - SECOND
         self._probe_peers(now, wall)
         for (local, address), messages in self.services.poll(now, wall, ticked=ticked):
             with self.services.report_faults(f"Telemetry for {address[0]}:{address[1]}", now):
