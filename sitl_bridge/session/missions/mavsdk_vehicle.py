@@ -203,7 +203,7 @@ class Vehicle:
         telemetry = self.telemetry
         async with asyncio.TaskGroup() as group:
             if self.gate.turn:
-                group.create_task(self._turns(group.create_task(self._begin_turns())))
+                group.create_task(self._turns(group))
                 group.create_task(self._each(self.mavlink.subscribe_message("TIMESYNC"), self._on_time))
             else:
                 group.create_task(self._refresh())
@@ -227,13 +227,9 @@ class Vehicle:
                 if not self.gate.turn:
                     self._notify()
 
-    async def _turns(self, begin: asyncio.Task[None]) -> None:
-        """Let the mission see the telemetry of a turn at once, when the last message of its time is here.
-
-        Args:
-            begin: lets time run until there is telemetry.
-        """
-        refreshed = -1
+    async def _turns(self, group: asyncio.TaskGroup) -> None:
+        """Let the mission see the telemetry of a turn at once, when the last message of its time is here."""
+        begin, refreshed = group.create_task(self._begin_turns()), -1
         async with aclosing(self.telemetry.subscribe_attitude_euler()) as attitudes:
             async for attitude in attitudes:
                 begin.cancel()
