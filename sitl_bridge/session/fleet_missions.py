@@ -50,18 +50,21 @@ class FleetMissions:
         self._fencing: FlownMission | None = None
         self._station: SessionVehicles | None = None
         # A plan is uploaded with the geofence.
-        self._fenced = [v for v in vehicles if settings.fence and not has_plan(v)]
+        self._fenced = [v for v in vehicles if settings.fence and v.plan is None]
         self._pause_flag = self._directory.resolve() / "paused"
         self.orders = Orders()
-        self.turn = self._turn()
-        self.hold = self.turn or (FIRST - STEP if self._is_flown_here() else 0)
+        # Only built-in stacks may wait for as long as a mission needs.
+        builtin = all(vehicle.autopilot.kind == "builtin" for vehicle in vehicles)
+        self.turn = self._turn() if builtin else 0
+        self.hold = self.turn
+        if builtin and self._flies_by_itself() and not self.turn:
+            self.hold = FIRST - STEP  # the step before such a mission looks at its vehicle
 
-    def _is_flown_here(self) -> bool:
-        """Whether this program flies a mission with built-in stacks, whose time may stand still."""
+    def _flies_by_itself(self) -> bool:
+        """Whether this program flies a mission, and no script."""
         settings = self._settings
         swarm = settings.formation is not None or settings.avoidance is not None
-        flown = swarm or bool(self._fenced) or any(map(has_plan, self._vehicles))
-        return flown and all(vehicle.autopilot.kind == "builtin" for vehicle in self._vehicles)
+        return swarm or bool(self._fenced) or any(vehicle.plan is not None for vehicle in self._vehicles)
 
     def _turn(self) -> int:
         """The mission of one vehicle takes turns with its built-in stack.
@@ -75,8 +78,7 @@ class FleetMissions:
         missions = [(v.settings.mission, v.settings.python) for v in self._vehicles if v.settings.mission]
         if settings.mission is not None:
             missions.append((Path(settings.mission[0]), settings.python))
-        builtin = all(vehicle.autopilot.kind == "builtin" for vehicle in self._vehicles)
-        if not missions or not builtin or not all(takes_turns(*mission) for mission in missions):
+        if not missions or not all(takes_turns(*mission) for mission in missions):
             return 0
         from sitl_bridge.autopilot.stack import TICK as STACK_TICK  # with its kernels, which take time
 
@@ -121,9 +123,8 @@ class FleetMissions:
                 self._vehicles, self._server, self._fly_swarm, self._run.say, shown=shown
             )
         for vehicle in self._vehicles:
-            plan = vehicle.settings.mission
-            if not vehicle.lost and plan is not None and has_plan(vehicle):
-                flown = with_fence_of(load_plan(plan), self._settings.fence)
+            if not vehicle.lost and vehicle.plan is not None:
+                flown = with_fence_of(load_plan(vehicle.plan), self._settings.fence)
                 vehicle.mission = FlownMission(
                     [vehicle], self._server, partial(fly_plan, flown), vehicle.say, shown=shown
                 )
@@ -223,12 +224,6 @@ class FleetMissions:
             self.common.stop()
         for vehicle in self._vehicles:
             vehicle.stop_mission()
-
-
-def has_plan(vehicle: VehicleRun) -> bool:
-    """Whether a vehicle's own mission is a plan."""
-    mission = vehicle.settings.mission
-    return mission is not None and mission.suffix == ".plan"
 
 
 def mission_failed(vehicle: VehicleRun) -> bool:

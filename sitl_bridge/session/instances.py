@@ -6,8 +6,7 @@ import socket
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.port_holder import is_taken
-from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
-from sitl_bridge.session.monitor import PAYLOAD_PORT
+from sitl_bridge.link.hil.ports import FIRST_PORT, PAYLOAD_PORT, offboard_port
 
 FIRST, LAST = 100, 239
 """Instances of tests: above those that people start by hand.  From 250 on, the ports of the monitor would be

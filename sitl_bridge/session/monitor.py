@@ -21,6 +21,7 @@ from typing import Final
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.link.hil.ports import PAYLOAD_PORT
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, Decoder, frames, message_id, sender_ids
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -35,9 +36,6 @@ from sitl_bridge.link.px4.vehicle_status import (
     battery_message,
     status_changes,
 )
-
-PAYLOAD_PORT = 14030
-"""Port to which PX4's instance 0 sends its payload link (px4-rc.mavlink)."""
 
 POLL: Final = 0.015
 """s of wall time between reads of the socket: at 25 times real time the battery is still sent at 2.5 Hz of

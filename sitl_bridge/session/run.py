@@ -28,14 +28,14 @@ from sitl_bridge.core.simulation.events import ScheduledEvent, StackEvent
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.link.hil.link_sockets import require_free_link
 from sitl_bridge.link.hil.link_status import ServerStatus
-from sitl_bridge.link.hil.ports import STACK_PORTS
+from sitl_bridge.link.hil.ports import PAYLOAD_PORT, STACK_PORTS
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.perception.sensor_hosts import sensor_hosts
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.session.monitor import PAYLOAD_PORT, MonitorThread
+from sitl_bridge.session.monitor import MonitorThread
 from sitl_bridge.session.running_session import FlightCommands
 from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
 from sitl_bridge.session.stacks import STEP

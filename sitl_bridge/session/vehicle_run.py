@@ -248,6 +248,12 @@ class VehicleRun:
         self.flight_stack = ChildProcess(self.autopilot.name, command, directory, dict(os.environ), take)
 
     @property
+    def plan(self) -> Path | None:
+        """File of the plan that is its own mission; None for another mission, or none."""
+        mission = self.settings.mission
+        return mission if mission is not None and mission.suffix == ".plan" else None
+
+    @property
     def parameters_pending(self) -> bool:
         """Whether PX4 has not yet confirmed all parameters that were set."""
         read_back = self.monitor.read_back
@@ -324,7 +330,7 @@ class VehicleRun:
             turn: of its gate.
         """
         settings = self.settings
-        if settings.mission is None or settings.mission.suffix == ".plan":
+        if settings.mission is None or self.plan is not None:
             return
         command = [str(settings.mission), *settings.arguments]
         environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1), **variables}
@@ -414,13 +420,12 @@ class VehicleRun:
             autopilot["device"] = self.autopilot.reason
         else:
             autopilot["controller"] = settings.controller or settings.airframe.controller.kind
-        mission = settings.mission
-        plan = mission is not None and mission.suffix == ".plan"
+        mission, plan = settings.mission, self.plan
         if settings.parameter_file is not None:
             autopilot["parameter_file"] = settings.parameter_file.source
         return {
             "mission": None if mission is None else str(mission),
-            "plan": json.loads(mission.read_text(encoding="utf-8")) if mission is not None and plan else None,
+            "plan": None if plan is None else json.loads(plan.read_text(encoding="utf-8")),
             "arguments": list(settings.arguments),
             "instance": settings.instance,
             "autopilot": autopilot,

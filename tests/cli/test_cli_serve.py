@@ -24,10 +24,9 @@ from sitl_bridge.base.system.listening import is_listening
 from sitl_bridge.cli.autopilot import autopilot
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.hil.ports import FIRST_PORT, PAYLOAD_PORT
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.monitor import PAYLOAD_PORT
 from sitl_bridge.session.served import ServedSimulation
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_name
-from numba import carray, types
+from numba import carray, cfunc, types
 from numba.core import cgutils, event
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
@@ -21,9 +21,8 @@ from numba.np.arrayobj import make_array, populate_array
 from sitl_bridge.base.kernels.record import AS_PYTHON, CACHE_LINE, array_type, numba_type
 
 __all__ = [
-    "SIGNATURE",
-    "PythonFunction",
     "arrays_of",
+    "c_function",
     "call_function",
     "event",
     "get_host_cpu_name",
@@ -44,14 +43,19 @@ _C_SIGNATURE = ctypes.CFUNCTYPE(
 )
 
 
-class PythonFunction:
-    """A Python function of ``SIGNATURE`` at an address, as ``numba.cfunc`` makes a compiled one."""
+class _PythonFunction:
+    """A Python function at an address, as ``numba.cfunc`` makes a compiled one."""
 
     def __init__(self, function: Callable[..., None]) -> None:
         self._callback = _C_SIGNATURE(
             lambda parameters, *values: function(_pointer(parameters or 0), *values)
         )
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value
+
+
+def c_function(function: Callable[..., None]) -> Any:
+    """A function of ``SIGNATURE``, for ``call_function`` by its ``address``; compiled as kernels are."""
+    return _PythonFunction(function) if AS_PYTHON else cfunc(SIGNATURE, error_model="numpy")(function)
 
 
 def _pointer(address: int) -> ctypes.c_void_p:

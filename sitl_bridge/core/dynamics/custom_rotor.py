@@ -21,8 +21,7 @@ from sitl_bridge.base.errors import UserError, shorten
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 from sitl_bridge.base.kernels.array_at import call_at
 from sitl_bridge.base.kernels.compiled import on_demand
-from sitl_bridge.base.kernels.numba_extensions import SIGNATURE, PythonFunction
-from sitl_bridge.base.kernels.record import AS_PYTHON
+from sitl_bridge.base.kernels.numba_extensions import c_function
 from sitl_bridge.base.user_file import NO_FILE, T, UserClass, failure_text
 from sitl_bridge.core.dynamics.records import CUSTOM_LAW, LAW_PARAMETERS, Vehicle
 from sitl_bridge.core.dynamics.rotor import ADDRESSES, Loads, RotorModel
@@ -126,7 +125,7 @@ def _compile(law: type[RotorLaw], layout: np.dtype[np.void]) -> Any:
         out[2] = force
         out[3] = moment
 
-    return PythonFunction(function) if AS_PYTHON else numba.cfunc(SIGNATURE, error_model="numpy")(function)
+    return c_function(function)
 
 
 def function_of(law: RotorLaw) -> tuple[int, Floats]:
